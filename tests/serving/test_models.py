@@ -15,6 +15,7 @@ import pytest
 
 from regard.errors import ConfigError
 from regard.run_folder import path_of
+from regard.serving import served_model
 from regard.serving.errors import NotFound, NotSupported, TimedOut, TooManyRequests, Unavailable
 from regard.serving.models import Models, named_runs
 from regard.serving.settings import ServerSettings
@@ -23,7 +24,7 @@ from regard.serving.tasks.classify import Arguments as Classify
 
 from .conftest import EN, write_translator
 
-LONG = " ".join(["Le chat dort sur la chaise, et le chien court dans le jardin."] * 400)
+LONG = " ".join(["Le chat dort sur la chaise, et le chien court dans le jardin."] * 150)
 SHORT = translate.Arguments(texts=["Le chat dort."], to="en", beam=1)
 SLOW = translate.Arguments(texts=[LONG], to="en")
 FR_EN = Path("fr-en")
@@ -257,5 +258,22 @@ def test_draining_refuses_new_requests_and_awaits_the_others() -> None:
             await draining
             assert accepted.done()
             assert accepted.result()["translations"][0]["finished"]
+
+    asyncio.run(scenario())
+
+
+def test_hooks_observe_a_model_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with served(FR_EN) as models:
+            aligned = SHORT.model_copy(update={"alignment": True, "segments": True})
+            (translation,) = (await models.run("fr-en", "translate", aligned))["translations"]
+            assert translation["text"] == await text_of(models)
+            assert translation["alignment"]["target_words"] == translation["text"].split()
+            model = models._find("fr-en")
+            assert model.observing.client is not None
+            assert model.observing.client.pid != pid_of(models, "fr-en")
+            monkeypatch.setattr(served_model, "OBSERVER_SECONDS", 0.0)
+            await until(lambda: model.observing.client is None)
+            assert await text_of(models) == "The cat is sleeping."
 
     asyncio.run(scenario())

@@ -1,11 +1,13 @@
 """The command: its address, its refusals, its start and its end."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +81,26 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def test_a_client_that_hangs_up_frees_its_place(server) -> None:
+    body = json.dumps({"q": LONG, "source": "fr", "target": "en"}).encode()
+    head = f"POST {TRANSLATE} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+    with socket.create_connection(address) as client:
+        client.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+        wait_until(lambda: num_requests(server) == 1)
+    start = time.monotonic()
+    wait_until(lambda: num_requests(server) == 0)
+    assert time.monotonic() - start < 2
+
+
+def num_requests(server: Server) -> float:
+    """Return the number of requests that have places in the queue of fr-en."""
+    lines = server.client.get("/metrics").text.splitlines()
+    names = ("regard_active_requests{", "regard_waiting_requests{")
+    own = (line for line in lines if line.startswith(names) and 'model="fr-en"' in line)
+    return sum(float(line.split()[1]) for line in own)
+
+
 def test_sigterm_ends_it_after_the_accepted_requests(tmp_path: Path) -> None:
     with serving(tmp_path / "log", "fr-en") as server:
         answers: list[httpx.Response] = []
@@ -89,7 +111,7 @@ def test_sigterm_ends_it_after_the_accepted_requests(tmp_path: Path) -> None:
 
         asking = threading.Thread(target=ask)
         asking.start()
-        wait_until(lambda: 'regard_active_requests{model="fr-en"} 1' in metrics(server))
+        wait_until(lambda: num_requests(server) == 1)
         server.process.terminate()
         wait_until(lambda: server.client.get("/readyz").status_code == 503)
         refusal = server.client.post(TRANSLATE, json=body)
@@ -118,10 +140,6 @@ def test_no_worker_survives_a_server_that_is_killed(mortal) -> None:
     mortal.process.wait()
     for pid in workers:
         wait_until(lambda pid=pid: not is_running(pid))
-
-
-def metrics(server: Server) -> str:
-    return server.client.get("/metrics").text.replace(".0", "")
 
 
 def is_running(pid: int) -> bool:

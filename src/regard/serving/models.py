@@ -108,13 +108,14 @@ class Models:
         """
         if self._is_ending:
             raise Unavailable("the server is ending; send the request again.", retry_after=1.0)
-        info = _require_task(self.get(name), task)
-        arguments = _with_target(arguments, info.target)
+        served = self._find(name)
+        _require_task(served.info, task)
+        arguments = _with_target(arguments, self._runs[name].target)
         record = current_record()
         record.model, record.task = name, task
         self._log_text(arguments.model_dump(mode="json", exclude_unset=True))
         with task_span(name, task):
-            async with aclosing(self._find(name).stream(task, arguments)) as events:
+            async with aclosing(served.stream(task, arguments)) as events:
                 async for event in events:
                     if "result" in event:
                         record.add_result(event["result"])

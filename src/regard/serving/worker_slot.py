@@ -123,13 +123,18 @@ class WorkerSlot:
 
     async def _load(self) -> WorkerClient:
         """Start a process and return its client once the model is loaded."""
-        process = self._process or WorkerProcess.start(self._run, self._settings, self._max_active)
-        self._process = None
+        process, self._process = self._process or self._spawn(), None
         self.starts += 1
         client = await WorkerClient.connect(process, self._name, self._handle_end)
         self._clients.add(client)
         await client.loaded()
         return client
+
+    def _spawn(self) -> WorkerProcess:
+        try:
+            return WorkerProcess.start(self._run, self._settings, self._max_active)
+        except OSError as error:  # too many processes, or too little memory
+            raise Unavailable(f"{self._name} cannot be loaded: {error.strerror}.") from None
 
     def _handle_end(self, client: WorkerClient) -> None:
         """Start another worker in the place of one that has crashed."""
