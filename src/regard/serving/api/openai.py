@@ -10,8 +10,8 @@ import sys
 import time
 from array import array
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -32,19 +32,19 @@ from regard.serving.api._openai_types import (
     ModelList,
     listed,
 )
-from regard.serving.errors import BadRequest, NotFound, ServingError, Unprocessable
+from regard.serving.errors import BadRequest, NotFound, ServingError
 from regard.serving.models import ModelInfo, Models
 from regard.serving.settings import ServerSettings
-from regard.serving.tasks import chat, generate
-from regard.serving.tasks.base import task
+from regard.serving.tasks import chat, embed, generate
 
 PREFIXES = ("/v1/",)
+STATUSES = {422: 400}  # by the statuses of ServingError
 DEFAULT_MAX_TOKENS = 16  # of a completion
 DEFAULT_TEMPERATURE = 1.0
 LEAST_LOG_PROB = -9999.0  # JSON has no −∞
 PART_OF_CHARACTER = "\ufffd"
 
-ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+ERROR_TYPES = {429: "requests"}  # others are of two types, by who is at fault
 ERROR_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorAnswer, "description": "The request is refused."},
@@ -73,7 +73,7 @@ def error_body(error: ServingError) -> Json:
     }
 
 
-def router(models: Models, settings: ServerSettings) -> APIRouter:
+def router(models: Models, _settings: ServerSettings) -> APIRouter:
     """Return the routes of the protocol."""
     routes = APIRouter(prefix="/v1", tags=["OpenAI"], responses=ERRORS)
 
@@ -97,7 +97,7 @@ def router(models: Models, settings: ServerSettings) -> APIRouter:
             best_of=request.best_of,
             echo=bool(request.echo),
             logprobs=request.logprobs,
-            **_settings(request),
+            **_common_settings(request),
         )
         return await _generate(models, name, "generate", arguments, request, Completions(name))
 
@@ -112,7 +112,7 @@ def router(models: Models, settings: ServerSettings) -> APIRouter:
             ],
             max_tokens=request.token_limit,
             logprobs=request.num_top_logprobs,
-            **_settings(request),
+            **_common_settings(request),
         )
         return await _generate(models, name, "chat", arguments, request, Chats(name))
 
@@ -121,10 +121,9 @@ def router(models: Models, settings: ServerSettings) -> APIRouter:
         """Return the vectors of texts."""
         name = models.get(request.model).name
         given = listed(request.input)
-        key = "texts" if isinstance(given[0], str) else "ids"
-        with _refusals():
-            arguments = task("embed").Arguments.model_validate({key: given})
-            result = await models.run(name, "embed", arguments)
+        kind = "texts" if isinstance(given[0], str) else "ids"
+        arguments = embed.Arguments.model_validate({kind: given})
+        result = await models.run(name, "embed", arguments)
         return _answer(_embeddings(name, result, request.encoding_format == "base64"))
 
     return routes
@@ -145,7 +144,7 @@ def _can_chat(info: ModelInfo) -> bool:
     return "chat" in info.tasks and (info.has_chat_template or info.task != "language-model")
 
 
-def _settings(request: GenerationRequest) -> Json:
+def _common_settings(request: GenerationRequest) -> Json:
     """Return the settings that completions and chats have in common, by their names in tasks."""
     if request.stream_options is not None and not request.stream:
         raise BadRequest("stream_options: only a streamed answer has them.", "stream_options")
@@ -184,7 +183,8 @@ class Completions:
 
     def chunks(self, event: Json) -> Iterator[Json]:
         """Yield the answers to an event of the task."""
-        choice = _completion(event["choice"], event, event.get("finish_reason"))
+        part = {**event, "tokens": event["tokens"] or None}
+        choice = _completion(event["choice"], part, event.get("finish_reason"))
         yield {**self._head, "choices": [choice], "usage": None}
 
     def usage_chunk(self, result: Json) -> Json:
@@ -252,29 +252,31 @@ class Chats:
 async def _generate(
     models: Models,
     name: str,
-    task_name: str,
+    task: str,
     arguments: BaseModel,
     request: GenerationRequest,
     answers: Completions | Chats,
 ) -> Response:
     """Run a task and answer as the request asks: at once, or in chunks."""
-    with _refusals():
-        if not request.stream:
-            return _answer(answers.whole(await models.run(name, task_name, arguments)))
-        events = models.stream(name, task_name, arguments)
-        first = await anext(events)  # a request that fails before it has a status of its own
+    if not request.stream:
+        return _answer(answers.whole(await models.run(name, task, arguments)))
+    events = models.stream(name, task, arguments)
+    first = await anext(events)  # a request that fails before it has a status of its own
     lines = _lines(first, events, answers, request.includes_usage)
     return StreamingResponse(lines, headers=STREAM_HEADERS, media_type="text/event-stream")
 
 
 async def _lines(
-    first: Json, events: AsyncIterator[Json], answers: Completions | Chats, includes_usage: bool
+    first: Json,
+    events: AsyncGenerator[Json, None],
+    answers: Completions | Chats,
+    includes_usage: bool,
 ) -> AsyncIterator[str]:
     """Yield the chunks of an answer as server-sent events."""
     try:
-        for chunk in answers.chunks(first):
-            yield _line(chunk)
-        async with aclosing(events):  # type: ignore[type-var]  # it is an async generator
+        async with aclosing(events):
+            for chunk in answers.chunks(first):
+                yield _line(chunk)
             async for event in events:
                 if "result" not in event:
                     for chunk in answers.chunks(event):
@@ -284,15 +286,6 @@ async def _lines(
     except ServingError as error:
         yield _line(error_body(error))
     yield "data: [DONE]\n\n"
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Answer a request whose content the model refuses with status 400, as OpenAI does."""
-    try:
-        yield
-    except Unprocessable as error:
-        raise BadRequest(error.message, error.param, code=error.code) from None
 
 
 def _answer(content: Json) -> Response:
@@ -329,7 +322,7 @@ def _completion(index: int, part: Json, finish_reason: str | None) -> Json:
     return {
         "index": index,
         "text": part["text"],
-        "logprobs": _logprobs(part["tokens"]) if part["tokens"] else None,
+        "logprobs": None if part["tokens"] is None else _logprobs(part["tokens"]),
         "finish_reason": finish_reason,
     }
 
