@@ -29,7 +29,7 @@ HOST = "127.0.0.1"
 MAX_CONNECTIONS = 448  # of an open loop; later requests wait for one, which counts as latency
 DRAIN_SECONDS = 120  # for the last answers
 PAUSE = 0.05  # before a client connects again
-FIRST_TEXT = re.compile(rb'"text": ?"[^"]')  # in an event with text
+FIRST_TEXT = re.compile(rb'^data: ?{.*"text": ?"[^"]', re.MULTILINE)  # an event with text
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,7 @@ class Load:
 
     async def run(self) -> None:
         """Send all requests and wait for their answers."""
-        await self._send(time.perf_counter())  # when it is answered, the model is loaded
-        self.answers.clear()
-        self.sent = 0
+        await self._wait_until_ready()
         if self._work.clients:
             sending = [asyncio.create_task(self._client()) for _ in range(self._work.clients)]
         else:
@@ -153,6 +151,13 @@ class Load:
             await asyncio.sleep(PAUSE)
         self.end, self.cpu_seconds = time.perf_counter(), time.process_time() - cpu
         await asyncio.wait(sending, timeout=DRAIN_SECONDS)
+
+    async def _wait_until_ready(self) -> None:
+        """Send requests until one is answered: then the model is loaded."""
+        while (await self._send(time.perf_counter())).status != 200:
+            await asyncio.sleep(PAUSE)
+        self.answers.clear()
+        self.sent = 0
 
     def _has_enough(self) -> bool:
         """Return whether there are answers enough, or the time for them is over."""
