@@ -76,8 +76,9 @@ def word_weights(
     start = len(source_ids) - 1 - len(words)
     weights = weights[: len(target_ids), start : start + len(words)]
     by_word = _summed(_summed(weights, words).T, translator.tokenizer.word_numbers(target)).T
-    totals: Weights = by_word.sum(1, keepdims=True)
-    return by_word / np.where(totals > 0, totals, 1)  # a word may have no token of its own
+    totals = by_word.sum(1, keepdims=True)
+    by_word /= np.where(totals > 0, totals, 1)  # a word may have no token of its own
+    return by_word
 
 
 def align_parts(

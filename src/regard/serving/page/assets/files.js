@@ -32,12 +32,11 @@ export function listenToFiles(choices) {
   });
 }
 
-/** End the translation of a file; return whether one was running. */
+/** End the translation of a file, if one is running. */
 export function stopFile() {
-  if (!work.isRunning) return false;
+  if (!work.isRunning) return;
   work.stop();
   at("file-status").textContent = "Stopped.";
-  return true;
 }
 
 async function translate(file, { model, source, target }, signal) {

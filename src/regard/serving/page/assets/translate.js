@@ -14,7 +14,7 @@ const ALTERNATIVES = 3;
 export const name = "translate";
 export const title = "Translate";
 
-const work = new Work(at("target"), at("translate-problem"));
+const work = new Work(at("target"), at("translate-problem"), clearResult);
 const aligning = new Work(at("alignment"), at("alignment"));
 const alignment = new Alignment(at("source"), at("target"), at("alignment"));
 
@@ -32,6 +32,8 @@ export function start(served) {
   const sources = sourcesOf(directions).map((code) => [code, languageName(code)]);
   offer(at("source-language"), [[ANY, "Detect language"], ...sources], ANY);
   offerTargets(models[0].target ?? directions[0].target);
+  const hasReverse = ({ source: from, target: to }) => modelsFor(directions, to, from).length;
+  at("swap").hidden = !directions.some(hasReverse);
   grow(at("source"));
   at("source").addEventListener("input", changeText);
   at("source-clear").addEventListener("click", clear);
@@ -51,12 +53,11 @@ export function runNow() {
   else showNothing();
 }
 
-/** End what runs; return whether anything did. */
+/** End what runs. */
 export function stop() {
-  const wasRunning = work.isRunning;
   work.stop();
   aligning.stop();
-  return stopFile() || wasRunning;
+  stopFile();
 }
 
 /** Show an entry of the history. */
@@ -97,6 +98,7 @@ function chooseLanguages(newSource, newTarget) {
 function swap() {
   const from = source() || shown?.source || targetsOf(directions, target())[0];
   const text = shown?.text;
+  if (!modelsFor(directions, target(), from).length) return;
   offerSources(target());
   offerTargets(from);
   if (text) setText(at("source"), text);
@@ -134,13 +136,18 @@ function clear() {
 
 function showNothing() {
   work.stop();
+  clearResult();
+  at("translate-problem").textContent = "";
+}
+
+function clearResult() {
   aligning.stop();
+  alignment.clear();
   shown = null;
   at("target").replaceChildren();
   at("target-actions").hidden = at("same-language").hidden = true;
   at("source-language").options[0].textContent = "Detect language";
   at("alternative-list").replaceChildren();
-  at("translate-problem").textContent = "";
 }
 
 /** Translate each line by itself and show the translations; then align them. */

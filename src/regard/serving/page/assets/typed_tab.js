@@ -24,7 +24,7 @@ export class TypedTab {
    */
   constructor(parts) {
     Object.assign(this, parts);
-    this.#work = new Work(parts.output, parts.problem);
+    this.#work = new Work(parts.output, parts.problem, () => this.#clear());
   }
 
   start(models) {
@@ -45,11 +45,9 @@ export class TypedTab {
     else this.#showNothing();
   }
 
-  /** End what runs; return whether anything did. */
+  /** End what runs. */
   stop() {
-    const wasRunning = this.#work.isRunning;
     this.#work.stop();
-    return wasRunning;
   }
 
   /** Show an entry of the history. */
@@ -65,8 +63,12 @@ export class TypedTab {
 
   #showNothing() {
     this.stop();
-    this.output.replaceChildren();
+    this.#clear();
     this.problem.textContent = "";
+  }
+
+  #clear() {
+    this.output.replaceChildren();
     this.look.hidden = true;
   }
 

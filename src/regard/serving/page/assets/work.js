@@ -10,10 +10,10 @@ export class Work {
   /**
    * @param {HTMLElement} output has aria-busy while a request runs
    * @param {HTMLElement} problem shows the sentence of an error
+   * @param {() => void} [clear] removes the result of an earlier request when one fails
    */
-  constructor(output, problem) {
-    this.output = output;
-    this.problem = problem;
+  constructor(output, problem, clear = () => {}) {
+    Object.assign(this, { output, problem, clear });
   }
 
   get isRunning() {
@@ -29,7 +29,7 @@ export class Work {
     try {
       await job(mine.signal);
     } catch (error) {
-      if (error.name !== "AbortError" && !mine.signal.aborted) this.problem.textContent = error.message;
+      if (!mine.signal.aborted) this.#fail(error);
     }
     if (this.#controller === mine) this.#finish();
   }
@@ -45,6 +45,11 @@ export class Work {
     clearTimeout(this.#timer);
     this.#controller?.abort();
     this.#finish();
+  }
+
+  #fail(error) {
+    this.clear();
+    this.problem.textContent = error.message;
   }
 
   #finish() {

@@ -49,13 +49,11 @@ export function runNow() {
   begin(new GeneratedText(at("prompt").value));
 }
 
-/** End what runs, or close the card of a token; return whether there was either. */
+/** Close the card of a token, or end what runs. */
 export function stop() {
-  if (card.hide()) return true;
-  if (!work.isRunning) return false;
+  if (card.hide() || !work.isRunning) return;
   work.stop();
   finish("Stopped.");
-  return true;
 }
 
 /** Show an entry of the history. */
