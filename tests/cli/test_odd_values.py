@@ -73,6 +73,7 @@ def commands(
         "merge": {"run": [translator], "output": ["-o", out]},
         "quantize": {"run": [translator], "output": ["-o", out]},
         "doctor": {},
+        "keys": {"action": ["list"], "key_file": [home / "keys"]},
         "serve": {"run": [home / "nothing"]},  # one that is served would not end
     }
 
