@@ -16,6 +16,7 @@ from regard.decoding.greedy import greedy, stream_tokens
 from regard.engine.library import library
 from regard.engine.plan import UnsupportedError
 from regard.engine.select import pack_module
+from regard.engine.states import Extension
 from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel, FastModel
 from regard.errors import DataError, RunError
 from regard.models.base import ModelSpec
@@ -166,13 +167,17 @@ def test_rows_of_different_lengths_are_computed_as_alone(
         state = engine.start(*start)
         states.append(engine.extend(random_ids(1, past), state)[1] if past else state)
         ids.append(random_ids(counts[number]))
-    logits, after = engine.extend_each(ids, states)
-    again, _ = engine.extend_each([row[-1:] for row in ids], after)
+    wanted = [number % (len(row) + 1) for number, row in enumerate(ids)]
+    parts = [Extension(row[None], *part) for row, *part in zip(ids, states, wanted, strict=True)]
+    logits, after = engine.decoder.extend_all(parts)
+    last = [Extension(row[None, -1:], state, 1) for row, state in zip(ids, after, strict=True)]
+    again, _ = engine.decoder.extend_all(last)
     for number, state in enumerate(states):
         alone, own = engine.extend(ids[number][None], state)
-        np.testing.assert_array_equal(logits[number], alone[0, -1])
+        count = alone.shape[1]
+        np.testing.assert_array_equal(logits[number], alone[:, count - wanted[number] :])
         alone, _ = engine.extend(ids[number][None, -1:], own)
-        np.testing.assert_array_equal(again[number], alone[0, -1])
+        np.testing.assert_array_equal(again[number], alone)
 
 
 def test_unsupported_models_are_refused() -> None:

@@ -25,7 +25,7 @@ from regard.decoding.ranges import check_count, check_number
 from regard.decoding.stepper import HasFusedBeam, S, Stepper
 from regard.engine.numerics import Ids, Scores, highest, log_softmax
 from regard.engine.ranking import rank
-from regard.engine.steppers import BeamSettings
+from regard.engine.search import BeamSettings
 
 
 class Hypothesis(NamedTuple):

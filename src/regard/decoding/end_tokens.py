@@ -38,6 +38,9 @@ class EndTokens:
         logits, state = self._model.extend(ids, state)
         return self._merged(logits), state
 
+    def prefill(self, ids: Ids, state: Any) -> Any:
+        return self._model.prefill(ids, state)
+
     def _merged(self, logits: Scores) -> Scores:
         ends = logits[..., self._ends]
         if self._temperature:

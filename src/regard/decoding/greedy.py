@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from regard.decoding.logits_processors import LogitsProcessor, process, require_finite
-from regard.decoding.stepper import S, Stepper
+from regard.decoding.stepper import S, Stepper, StreamsGreedy
 from regard.engine.numerics import Ids, Scores
 
 # (logits (R, V), row numbers, number of tokens generated so far) → token ids (R,)
@@ -64,6 +64,10 @@ def stream_tokens(
     Arguments are those of `greedy`; `choose` picks the ids from the logits. The end token is not
     yielded.
     """
+    is_greedy = choose is argmax and not processors
+    if isinstance(model, StreamsGreedy) and is_greedy and len(limits) == 1:
+        yield from ([(0, token)] for token in model.greedy_stream(first, state, end, limits[0]))
+        return
     context = [list(ids) for ids in prompts] if prompts is not None else [[] for _ in limits]
     rows, ids, step = list(range(len(limits))), first, 0
     unfinished = set(rows)

@@ -47,11 +47,16 @@ class SlidingWindow:
         logits, inner = self._model.extend(ids, state.inner)
         return logits, SlidingState(inner, ids)
 
+    def prefill(self, ids: Ids, state: SlidingState) -> SlidingState:
+        """Append a prompt, which must fit the context."""
+        assert not state.ids.size
+        return SlidingState(self._model.prefill(ids, state.inner), ids)
+
     def step(self, ids: Ids, state: SlidingState) -> tuple[Scores, SlidingState]:
         inner, encoded = state.inner, state.ids
         if encoded.shape[1] == self._context:
             encoded = self._slide(encoded)
-            _, inner = self._model.extend(encoded, self._model.start())
+            inner = self._model.prefill(encoded, self._model.start())
         logits, inner = self._model.step(ids, inner)
         previous = encoded if encoded.size else np.empty((len(ids), 0), np.int64)
         return logits, SlidingState(inner, np.concatenate([previous, ids[:, None]], axis=1))

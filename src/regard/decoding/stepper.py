@@ -3,6 +3,7 @@
 state = model.start(…)                      encode the source or begin an empty text
 logits, state = model.step(ids, state)      append one token to each row
 logits, state = model.extend(ids, state)    append several tokens to each row; logits after each
+state = model.prefill(ids, state)           the same without logits: the prompt
 state = state.reorder(rows)                 keep, drop or repeat rows
 state = state.truncate(length)              drop all but the first `length` tokens
 
@@ -11,11 +12,11 @@ engine/torch_model.py converts for a torch module. States are immutable: each ca
 state, and an old one can be used again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from regard.engine.numerics import Ids, Scores
-from regard.engine.steppers import BeamSettings, FoundHypothesis
+from regard.engine.search import BeamSettings, FoundHypothesis
 
 
 class State(Protocol):
@@ -47,6 +48,15 @@ class HasFusedGreedy(Protocol):
 
 
 @runtime_checkable
+class StreamsGreedy(Protocol):
+    """A model that runs the greedy loop of one row itself and yields its tokens meanwhile."""
+
+    def greedy_stream(self, first: Ids, state: Any, end: int, limit: int) -> Iterator[int]:
+        """Yield the ids that `decoding.greedy.greedy` would return after first (1,)."""
+        ...
+
+
+@runtime_checkable
 class HasFusedBeam(Protocol):
     """A model that runs the whole beam search itself, faster than step by step."""
 
@@ -73,4 +83,8 @@ class Prefills(Protocol[R]):
 
     def extend(self, ids: Ids, state: R) -> tuple[Scores, R]:
         """Append ids (B, T); return logits (B, T, V) after each of them and the new state."""
+        ...
+
+    def prefill(self, ids: Ids, state: R) -> R:
+        """Append ids (B, T); return the new state."""
         ...

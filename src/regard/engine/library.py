@@ -60,22 +60,24 @@ class Step(ctypes.Structure):
     ]
 
 
-class Greedy(ctypes.Structure):
+class Decoding(ctypes.Structure):
     _fields_ = [
-        ("step", Step),
-        ("limits", POINTER),
-        *[(name, ctypes.c_int) for name in ("end", "longest")],
-        *[(name, POINTER) for name in ("tokens", "counts")],
+        *[(name, ctypes.c_int) for name in ("limit", "end", "width", "n_best", "early_stopping")],
+        ("norms", POINTER),
     ]
 
 
-class Beam(ctypes.Structure):
+class Found(ctypes.Structure):
     _fields_ = [
-        ("step", Step),
-        ("limits", POINTER),
-        *[(name, ctypes.c_int) for name in ("end", "longest", "width", "n_best", "early_stopping")],
-        *[(name, POINTER) for name in ("norms", "num_found", "tokens", "counts")],
-        *[(name, POINTER) for name in ("scores", "ended_itself")],
+        ("count", ctypes.c_int),
+        *[(name, POINTER) for name in ("tokens", "counts", "scores", "ended_itself")],
+    ]
+
+
+class Progress(ctypes.Structure):
+    _fields_ = [
+        ("count", ctypes.c_int),
+        *[(name, POINTER) for name in ("numbers", "tokens", "states")],
     ]
 
 
@@ -98,7 +100,21 @@ def _declare_signatures(loaded: ctypes.CDLL) -> ctypes.CDLL:
     )
     declare(loaded.regard_pool, [*[POINTER] * 3, *[integer] * 2, POINTER, integer])
     declare(loaded.regard_step, [pointer(Stack), pointer(Step), integer])
-    declare(loaded.regard_greedy, [pointer(Stack), pointer(Greedy), integer])
-    declare(loaded.regard_beam, [pointer(Stack), pointer(Beam), integer])
-    loaded.regard_free_matrix.argtypes, loaded.regard_free_matrix.restype = [POINTER], None
+    declare(
+        loaded.regard_decode,
+        [pointer(Stack), pointer(Step), pointer(Decoding), pointer(Found), integer, integer],
+    )
+    declare(loaded.regard_batch, [pointer(Stack), pointer(POINTER)])
+    declare(
+        loaded.regard_join,
+        [POINTER, pointer(Step), pointer(Decoding), pointer(ctypes.c_int64)],
+    )
+    declare(
+        loaded.regard_advance,
+        [POINTER, pointer(Step), POINTER, integer, pointer(Progress)],
+    )
+    declare(loaded.regard_found, [POINTER, ctypes.c_int64, pointer(Found)])
+    declare(loaded.regard_leave, [POINTER, ctypes.c_int64])
+    for free in (loaded.regard_free_matrix, loaded.regard_free_batch):
+        free.argtypes, free.restype = [POINTER], None
     return loaded

@@ -33,6 +33,11 @@ class EngineModel:
         self._packed: Packed | None = None
         self._packed_weights: list[Hashable] | None = None
         self._modules: _Modules | None = None
+        self._shared: Any = None
+
+    def share(self, shared: Any) -> None:
+        """Compute with what several threads share, a Stepper or encoder, in place of the model."""
+        self._shared = shared
 
     @property
     def model(self) -> Any:
@@ -46,6 +51,8 @@ class EngineModel:
     @property
     def current(self) -> Any:
         """A Stepper with the current weights: the packed model, or the torch module."""
+        if self._shared is not None:
+            return self._shared
         if (packed := self.packed) is not None:
             return packed
         from regard.engine.torch_model import TorchModel
@@ -55,6 +62,8 @@ class EngineModel:
     @property
     def packed(self) -> Packed | None:
         """The packed form with the current weights, or None where torch must compute the model."""
+        if isinstance(self._shared, FastEncoder):
+            return self._shared
         if isinstance(self._model, StoredModel) and not self._model.is_built:
             if self._packed is None:
                 self._packed = self._model.pack(self.capacity, self.bits)

@@ -58,6 +58,9 @@ class TorchModel:
         logits, after = self.model.extend(_tensor(ids, state.device), state.state)
         return _array(logits), TorchState(after, state.device)
 
+    def prefill(self, ids: Ids, state: TorchState) -> TorchState:
+        return self.extend(ids, state)[1]
+
 
 def _tensor(array: NDArray[Any], device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)

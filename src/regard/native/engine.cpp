@@ -20,7 +20,7 @@ using namespace regard;
 
 extern "C" {
 
-int regard_interface() { return 6; }  // as INTERFACE of native/library.py
+int regard_interface() { return 7; }  // as INTERFACE of native/library.py
 
 const char *regard_error_message() { return error_message; }
 
@@ -92,16 +92,47 @@ int regard_step(const Stack *stack, const Step *step, int threads) {
   return status_of([&] { run_step(*stack, *step, own, threads); });
 }
 
-int regard_greedy(const Stack *stack, const Greedy *greedy, int threads) {
+int regard_decode(const Stack *stack, const Step *step, const Decoding *how, Found *found, int max_rows, int threads) {
   thread_local Buffers buffers;
   Buffers &own = buffers;
-  return status_of([&] { decode_greedily(*stack, *greedy, own, threads); });
+  return status_of([&] {
+    Batch batch(*stack);
+    float *const *cached = step->cache;
+    int next = 0;
+    while (next < step->rows || !batch.is_empty()) {
+      for (; next < step->rows && batch.has_room(how[next], max_rows); cached += step->past[next++])
+        batch.join(*step, next, cached, how[next]);
+      batch.advance(nullptr, nullptr, own, threads);
+      batch.finish([&](int64_t number) -> Found & { return found[number - 1]; });
+    }
+  });
 }
 
-int regard_beam(const Stack *stack, const Beam *beam, int threads) {
+int regard_batch(const Stack *stack, Batch **batch) {
+  return status_of([&] { *batch = new Batch(*stack); });
+}
+
+int regard_join(Batch *batch, const Step *step, const Decoding *how, int64_t *number) {
+  return status_of([&] { *number = batch->join(*step, 0, step->cache, *how); });
+}
+
+int regard_advance(Batch *batch, const Step *others, int *finite, int threads, Progress *progress) {
   thread_local Buffers buffers;
   Buffers &own = buffers;
-  return status_of([&] { search_beam(*stack, *beam, own, threads); });
+  return status_of([&] {
+    batch->advance(others, finite, own, threads);
+    batch->report(*progress);
+  });
 }
+
+int regard_found(const Batch *batch, int64_t number, Found *found) {
+  return status_of([&] { batch->write(number, *found); });
+}
+
+int regard_leave(Batch *batch, int64_t number) {
+  return status_of([&] { batch->leave(number); });
+}
+
+void regard_free_batch(Batch *batch) { delete batch; }
 
 }  // extern "C"

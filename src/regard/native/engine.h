@@ -58,26 +58,34 @@ struct Step {
   float *logits;                        // (num_outputs, vocabulary)
 };
 
-// Greedy decoding: append the token of the highest logit to each row, until `end` or limits[row] tokens.
-struct Greedy {
-  Step step;                            // one id for each row, after `past`; starts and outputs are not used
-  const int *limits;
-  int end, longest;                     // longest: the highest limit
-  int *tokens, *counts;                 // (rows, longest), (rows): generated tokens of each row
+// How a request is decoded: greedily, or by beam search as decoding/beam.py describes it: it ends when no live
+// hypothesis can be among its best.
+struct Decoding {
+  int limit, end;                       // maximum number of new tokens; id of the end token
+  int width;                            // live hypotheses; 0: greedy, append the token of the highest logit
+  int n_best;                           // hypotheses that are returned
+  int early_stopping;                   // it ends when `width` hypotheses are finished
+  const double *norms;                  // (limit + 2): length^α, of beam search
 };
 
-// Beam search, as decoding/beam.py describes it: a row ends when no live hypothesis can be among its best.
-struct Beam {
-  Step step;                            // one id for each row, after `past`; starts and outputs are not used
-  const int *limits;
-  int end, longest;                     // longest: the highest limit
-  int width, n_best;                    // live hypotheses, and finished ones that are returned
-  int early_stopping;                   // a row ends when `width` hypotheses are finished
-  const double *norms;                  // (longest + 2): length^α
-  int *num_found;                       // (rows): number of hypotheses, at most n_best
-  int *tokens, *counts;                 // (rows, n_best, longest), (rows, n_best)
-  float *scores;                        // (rows, n_best): log p / length^α
-  int *ended_itself;                    // (rows, n_best): 0 if the limit ended it and the model would continue
+// The outputs of a request, best first.
+struct Found {
+  int count;                            // at most n_best
+  int *tokens, *counts;                 // (n_best, limit), (n_best)
+  float *scores;                        // (n_best): log p / length^α, of beam search
+  int *ended_itself;                    // (n_best): 0 if the limit ended it and the model would continue; of beam search
+};
+
+struct Batch;  // requests that are decoded together, a step at a time; they join and leave between steps
+
+enum RequestState { RUNNING = 0, DONE = 1, NO_NUMBERS = 2 };  // the last: its logits are not finite
+
+// All requests of a batch, in the order in which they joined.
+struct Progress {
+  int count;
+  int64_t *numbers;
+  int *tokens;                          // of the last step, by greedy decoding; −1: none
+  int *states;                          // RequestState
 };
 
 // Each returns a Status (status.h). Ids and sizes are not checked here: the callers do.
@@ -93,8 +101,18 @@ int regard_transform(const Matrix *matrix, int activation, const Norm *norm, con
 int regard_pool(const float *query, const float *states, const int *starts, int sentences, int dim, float *pooled,
                 int threads);
 int regard_step(const Stack *stack, const Step *step, int threads);
-int regard_greedy(const Stack *stack, const Greedy *greedy, int threads);
-int regard_beam(const Stack *stack, const Beam *beam, int threads);
+// Decode each row of a step, which has one id for each, after `past`; starts and outputs are not used. The next row
+// begins when all hypotheses of those that are being decoded, and its own, are at most max_rows.
+int regard_decode(const Stack *stack, const Step *step, const Decoding *how, Found *found, int max_rows, int threads);
+
+int regard_batch(const Stack *stack, Batch **batch);
+// The same for a step of one row from now on; what the step points to stays until the request leaves.
+int regard_join(Batch *batch, const Step *step, const Decoding *how, int64_t *number);
+// Compute the next step of every request and, with it, a step of the caller's rows. finite: of each of its outputs.
+int regard_advance(Batch *batch, const Step *others, int *finite, int threads, Progress *progress);
+int regard_found(const Batch *batch, int64_t number, Found *found);
+int regard_leave(Batch *batch, int64_t number);
+void regard_free_batch(Batch *batch);
 
 void regard_free_matrix(Matrix *matrix);
 const char *regard_isa();             // the instruction set in use

@@ -261,7 +261,6 @@ void run_step(const Stack &s, const Step &step, Buffers &b, int threads) {
 
 void visit_step(const Stack &s, const Step &step, Buffers &b, int threads, const Visit &visit) {
   const int rows = step.num_outputs;
-  const auto inspect = [&](int r, const float *logits) { check_finite(s, logits), visit(r, logits); };
   const bool has_many = rows >= threads * ROWS_AT_ONCE;
   b.logits.resize(size_t(has_many ? threads * ROWS_AT_ONCE : rows) * s.vocabulary);
   run(s, step, b, threads, [&](const float *states, Team team) {
@@ -269,7 +268,7 @@ void visit_step(const Stack &s, const Step &step, Buffers &b, int threads, const
     if (!has_many) {
       apply(*s.output, states, s.dim, rows, logits, s.vocabulary, team);
       team.sync();
-      for (int r = team.from(rows); r < team.to(rows); r++) inspect(r, logits + size_t(r) * s.vocabulary);
+      for (int r = team.from(rows); r < team.to(rows); r++) visit(r, logits + size_t(r) * s.vocabulary);
       return;
     }
     logits += size_t(team.rank) * ROWS_AT_ONCE * s.vocabulary;
@@ -277,7 +276,7 @@ void visit_step(const Stack &s, const Step &step, Buffers &b, int threads, const
     for (int first = team.from(rows); first < team.to(rows); first += ROWS_AT_ONCE) {
       const int count = std::min(ROWS_AT_ONCE, team.to(rows) - first);
       apply(*s.output, states + size_t(first) * s.dim, s.dim, count, logits, s.vocabulary, alone);
-      for (int r = 0; r < count; r++) inspect(first + r, logits + size_t(r) * s.vocabulary);
+      for (int r = 0; r < count; r++) visit(first + r, logits + size_t(r) * s.vocabulary);
     }
   });
 }

@@ -36,7 +36,7 @@ using Visit = std::function<void(int row, const float *logits)>;
 // Append the tokens of a step and write their logits. Throws NotFinite if one is not finite.
 void run_step(const Stack &s, const Step &step, Buffers &b, int threads);
 
-// The same, but the logits are only visited.
+// The same, but the logits are only visited, and not checked.
 void visit_step(const Stack &s, const Step &step, Buffers &b, int threads, const Visit &visit);
 
 // Numbers in the cache for one token of a row.

@@ -18,7 +18,7 @@ POINTER = ctypes.c_void_p
 
 ISA = "REGARD_ISA"  # environment variable: the instruction set to use
 
-INTERFACE = 6  # version of the structs and functions, as regard_interface() of engine.cpp
+INTERFACE = 7  # version of the structs and functions, as regard_interface() of engine.cpp
 
 _OUT_OF_MEMORY, _NOT_FINITE = 1, 2  # values of Status in native/status.h
 

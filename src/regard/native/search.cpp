@@ -2,234 +2,273 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <numeric>
+#include <cstring>
+
+#include "status.h"
 
 namespace regard {
 namespace {
 
-// The rows that are being generated. Their cached keys and values are never moved: a row has pointers
-// to those of each of its tokens, which rows of the same origin share.
-class Rows {
+class GreedySearch : public Search {
  public:
-  Rows(const Stack &stack, const Step &before, Buffers &buffers, int threads)
-      : stack_(stack), step_(before), buffers_(buffers), threads_(threads) {
-    float *const *cache = before.cache;
-    for (int r = 0; r < before.rows; r++) {
-      cached_.emplace_back(cache, cache + before.past[r]);
-      cache += before.past[r];
-      if (before.source) source_.push_back(before.source[r]), count_.push_back(before.source_count[r]);
-    }
+  GreedySearch(const Stack &s, Row prompt, const float *source, int source_count, const Decoding &how)
+      : Search(std::move(prompt), source, source_count), vocabulary_(s.vocabulary), limit_(how.limit), end_(how.end) {
+    if (limit_ < 1) rows.clear();
   }
 
-  // Append an id to each row.
-  void step(const std::vector<int> &ids, const Visit &visit) {
-    const size_t rows = ids.size(), size = cache_row(stack_);
-    blocks_.emplace_back(new float[size * rows]);
-    past_.clear(), all_.clear(), numbers_.resize(rows + 1);
-    for (size_t r = 0; r < rows; r++) {
-      past_.push_back(int(cached_[r].size()));
-      cached_[r].push_back(blocks_.back().get() + r * size);
-      all_.insert(all_.end(), cached_[r].begin(), cached_[r].end());
-    }
-    std::iota(numbers_.begin(), numbers_.end(), 0);
-    step_.rows = step_.num_outputs = int(rows);
-    step_.ids = ids.data(), step_.starts = step_.outputs = numbers_.data();
-    step_.past = past_.data(), step_.cache = all_.data();
-    if (step_.source) step_.source = source_.data(), step_.source_count = count_.data();
-    visit_step(stack_, step_, buffers_, threads_, visit);
+  void visit(int, const float *logits) override { best_ = kernels().highest(logits, vocabulary_); }
+
+  void advance() override {
+    last_ = best_ == end_ ? -1 : best_;
+    if (last_ >= 0) tokens_.push_back(last_);
+    if (last_ >= 0 && int(tokens_.size()) < limit_) rows[0].id = last_;
+    else rows.clear();
   }
 
-  // Keep these rows, in this order; a row may be repeated.
-  void reorder(const std::vector<int> &rows) {
-    std::vector<std::vector<float *>> cached;
-    std::vector<const float *> source;
-    std::vector<int> count;
-    cached.reserve(rows.size());
-    for (int r : rows) {
-      cached.push_back(cached_[r]);
-      if (step_.source) source.push_back(source_[r]), count.push_back(count_[r]);
-    }
-    cached_.swap(cached), source_.swap(source), count_.swap(count);
+  int last_token() const override { return last_; }
+
+  void write(Found &found) const override {
+    found.count = 1;
+    found.counts[0] = int(tokens_.size());
+    std::copy(tokens_.begin(), tokens_.end(), found.tokens);
   }
 
  private:
-  const Stack &stack_;
-  Step step_;
-  Buffers &buffers_;
-  const int threads_;
-  std::vector<std::vector<float *>> cached_;  // of each row, a pointer for each token
-  std::vector<const float *> source_;         // and those of its source
-  std::vector<int> count_;
-  std::vector<float *> all_;
-  std::vector<int> past_, numbers_;           // numbers_: 0, 1, 2, …
-  std::vector<std::unique_ptr<float[]>> blocks_;
+  const int vocabulary_, limit_, end_;
+  int best_ = 0, last_ = -1;
+  std::vector<int> tokens_;
 };
 
-struct Token {  // in the tree of generated tokens
-  int parent, id;
-};
-
-struct Live {
-  float log_p;
-  int token;  // the last one
-};
-
-struct Candidate {
-  float log_p;
-  int origin;  // index of the live hypothesis that it continues
-  int id;
-};
-
-struct Finished {
-  float score;
-  int token;    // the last one before the end
-  bool itself;  // false if the limit ended it and the model would continue
-};
-
-struct Row {
-  int number;
-  std::vector<Live> live;
-  std::vector<Finished> finished;  // best first
-  int total = 0;                   // finished, also those that were not among the best
-  double threshold = -INFINITY;    // log p at or below which a hypothesis is pruned
-};
-
-// What the search needs of the logits of each hypothesis: log Σ exp, the highest, and that of the end.
-struct Ranking {
-  int width;
-  std::vector<float> log_sum, values, end;
-  std::vector<int> ids;
-
-  void prepare(size_t rows) {
-    log_sum.resize(rows), end.resize(rows), values.resize(rows * width), ids.resize(rows * width);
+class BeamSearch : public Search {
+ public:
+  BeamSearch(const Stack &s, Row prompt, const float *source, int source_count, const Decoding &how)
+      : Search(std::move(prompt), source, source_count), vocabulary_(s.vocabulary), how_(how),
+        norms_(how.norms, how.norms + how.limit + 2), ranked_(std::min(how.width, s.vocabulary)) {
+    tree_.push_back({-1, rows[0].id});
+    live_.push_back({0.0f, 0});
   }
-};
 
-// The candidates with the highest log p; of equal ones, the earlier hypothesis first.
-std::vector<Candidate> candidates(const Row &row, const Ranking &ranking, int first, bool must_end, const Beam &beam) {
-  std::vector<Candidate> all;
-  for (int h = 0; h < int(row.live.size()); h++) {
-    const float log_p = row.live[h].log_p, log_sum = ranking.log_sum[first + h];
-    if (must_end) {
-      all.push_back({log_p + (ranking.end[first + h] - log_sum), h, beam.end});
-      continue;
+  void prepare() override {
+    const size_t count = rows.size();
+    log_sum_.resize(count), end_.resize(count), values_.resize(count * ranked_), ids_.resize(count * ranked_);
+  }
+
+  void visit(int row, const float *logits) override {
+    const size_t first = size_t(row) * ranked_;
+    kernels().rank(logits, vocabulary_, ranked_, &log_sum_[row], &values_[first], &ids_[first]);
+    end_[row] = logits[how_.end];
+  }
+
+  void advance() override {
+    const int length = ++length_;  // of a hypothesis that ends now: without the first id, with the end
+    const bool must_end = length > how_.limit;
+    std::vector<Candidate> continued;
+    for (const Candidate &candidate : candidates(must_end)) {
+      if (candidate.id != how_.end) {
+        continued.push_back(candidate);
+        continue;
+      }
+      const bool itself = !must_end || ids_[size_t(candidate.origin) * ranked_] == how_.end;
+      finish({candidate.log_p / float(norms_[length]), live_[candidate.origin].token, itself});
     }
-    for (int k = 0; k < ranking.width; k++) {
-      const size_t at = size_t(first + h) * ranking.width + k;
-      all.push_back({log_p + (ranking.values[at] - log_sum), h, ranking.ids[at]});
+    std::vector<Live> live;
+    std::vector<Row> kept;
+    for (const Candidate &candidate : continued) {
+      if (double(candidate.log_p) <= threshold_) continue;
+      live.push_back({candidate.log_p, int(tree_.size())});
+      tree_.push_back({live_[candidate.origin].token, candidate.id});
+      kept.push_back({candidate.id, rows[candidate.origin].cached});
+    }
+    live_.swap(live), rows.swap(kept);
+  }
+
+  void write(Found &found) const override {
+    found.count = int(finished_.size());
+    for (size_t n = 0; n < finished_.size(); n++) {
+      std::vector<int> ids;
+      for (int token = finished_[n].token; tree_[token].parent >= 0; token = tree_[token].parent)
+        ids.push_back(tree_[token].id);
+      std::copy(ids.rbegin(), ids.rend(), found.tokens + n * how_.limit);
+      found.counts[n] = int(ids.size()), found.scores[n] = finished_[n].score;
+      found.ended_itself[n] = finished_[n].itself;
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](auto &one, auto &other) { return one.log_p > other.log_p; });
-  all.resize(std::min(all.size(), size_t(beam.width)));
-  return all;
-}
 
-void finish(Row &row, Finished hypothesis, const Beam &beam) {
-  row.total++;
-  auto place = std::upper_bound(row.finished.begin(), row.finished.end(), hypothesis,
-                                [](auto &one, auto &other) { return one.score > other.score; });
-  row.finished.insert(place, hypothesis);
-  if (int(row.finished.size()) > beam.n_best) row.finished.pop_back();
-  const bool enough = beam.early_stopping && row.total >= beam.width;
-  if (enough) row.threshold = INFINITY;
-  else if (int(row.finished.size()) == beam.n_best)  // log p only falls: the best score of a longest one
-    row.threshold = double(row.finished.back().score) * beam.norms[beam.limits[row.number] + 1];
-}
+ private:
+  struct Token {  // in the tree of generated tokens
+    int parent, id;
+  };
+  struct Live {  // the hypothesis of a row
+    float log_p;
+    int token;  // the last one
+  };
+  struct Candidate {
+    float log_p;
+    int origin;  // index of the live hypothesis that it continues
+    int id;
+  };
+  struct Finished {
+    float score;
+    int token;    // the last one before the end
+    bool itself;  // false if the limit ended it and the model would continue
+  };
 
-// Continue the hypotheses of a row; add those of the decoder's rows that they descend from to `kept`.
-void advance(Row &row, const Ranking &ranking, int first, int length, const Beam &beam, std::vector<Token> &tree,
-             std::vector<int> &kept) {
-  const bool must_end = length > beam.limits[row.number];
-  std::vector<Candidate> continued;
-  for (const Candidate &candidate : candidates(row, ranking, first, must_end, beam)) {
-    if (candidate.id != beam.end) {
-      continued.push_back(candidate);
-      continue;
+  // The candidates with the highest log p; of equal ones, the earlier hypothesis first.
+  std::vector<Candidate> candidates(bool must_end) const {
+    std::vector<Candidate> all;
+    for (int h = 0; h < int(live_.size()); h++) {
+      const float log_p = live_[h].log_p;
+      if (must_end) {
+        all.push_back({log_p + (end_[h] - log_sum_[h]), h, how_.end});
+        continue;
+      }
+      for (int k = 0; k < ranked_; k++) {
+        const size_t at = size_t(h) * ranked_ + k;
+        all.push_back({log_p + (values_[at] - log_sum_[h]), h, ids_[at]});
+      }
     }
-    const bool itself = !must_end || ranking.ids[size_t(first + candidate.origin) * ranking.width] == beam.end;
-    finish(row, {candidate.log_p / float(beam.norms[length]), row.live[candidate.origin].token, itself}, beam);
+    std::stable_sort(all.begin(), all.end(), [](auto &one, auto &other) { return one.log_p > other.log_p; });
+    all.resize(std::min(all.size(), size_t(how_.width)));
+    return all;
   }
-  std::vector<Live> live;
-  for (const Candidate &candidate : continued) {
-    if (double(candidate.log_p) <= row.threshold) continue;
-    live.push_back({candidate.log_p, int(tree.size())});
-    tree.push_back({row.live[candidate.origin].token, candidate.id});
-    kept.push_back(first + candidate.origin);
-  }
-  row.live.swap(live);
-}
 
-void write(const Row &row, const std::vector<Token> &tree, const Beam &beam) {
-  beam.num_found[row.number] = int(row.finished.size());
-  for (size_t n = 0; n < row.finished.size(); n++) {
-    const size_t at = size_t(row.number) * beam.n_best + n;
-    std::vector<int> ids;
-    for (int token = row.finished[n].token; tree[token].parent >= 0; token = tree[token].parent)
-      ids.push_back(tree[token].id);
-    std::copy(ids.rbegin(), ids.rend(), beam.tokens + at * beam.longest);
-    beam.counts[at] = int(ids.size()), beam.scores[at] = row.finished[n].score;
-    beam.ended_itself[at] = row.finished[n].itself;
+  void finish(Finished hypothesis) {
+    total_++;
+    auto place = std::upper_bound(finished_.begin(), finished_.end(), hypothesis,
+                                  [](auto &one, auto &other) { return one.score > other.score; });
+    finished_.insert(place, hypothesis);
+    if (int(finished_.size()) > how_.n_best) finished_.pop_back();
+    const bool enough = how_.early_stopping && total_ >= how_.width;
+    if (enough) threshold_ = INFINITY;
+    else if (int(finished_.size()) == how_.n_best)  // log p only falls: the best score of a longest one
+      threshold_ = double(finished_.back().score) * norms_[how_.limit + 1];
   }
-}
+
+  const int vocabulary_;
+  const Decoding how_;
+  const std::vector<double> norms_;
+  const int ranked_;  // tokens of each row that can be among the candidates
+  int length_ = 0;
+  std::vector<Token> tree_;
+  std::vector<Live> live_;
+  std::vector<Finished> finished_;  // best first
+  int total_ = 0;                   // finished, also those that were not among the best
+  double threshold_ = -INFINITY;    // log p at or below which a hypothesis is pruned
+  // Of the logits of each row: log Σ exp, the highest with their ids, and that of the end.
+  std::vector<float> log_sum_, values_, end_;
+  std::vector<int> ids_;
+};
 
 }  // namespace
-
-void decode_greedily(const Stack &s, const Greedy &g, Buffers &b, int threads) {
-  Rows rows(s, g.step, b, threads);
-  std::vector<int> active, ids, kept, best(g.step.rows);
-  for (int r = 0; r < g.step.rows; r++) {
-    g.counts[r] = 0;
-    if (g.limits[r] > 0) active.push_back(r), ids.push_back(g.step.ids[r]);
-  }
-  rows.reorder(active);
-  for (int generated = 1; !active.empty(); generated++) {
-    rows.step(ids, [&](int r, const float *logits) { best[r] = kernels().highest(logits, s.vocabulary); });
-    ids.clear(), kept.clear();
-    for (size_t i = 0; i < active.size(); i++) {
-      const int r = active[i];
-      if (best[i] == g.end) continue;
-      g.tokens[size_t(r) * g.longest + g.counts[r]++] = best[i];
-      if (generated < g.limits[r]) ids.push_back(best[i]), active[kept.size()] = r, kept.push_back(int(i));
-    }
-    active.resize(kept.size());
-    rows.reorder(kept);
-  }
-}
-
-void search_beam(const Stack &s, const Beam &beam, Buffers &b, int threads) {
-  Rows decoder(s, beam.step, b, threads);
-  std::vector<Token> tree;
-  std::vector<Row> rows(beam.step.rows);
-  for (int r = 0; r < beam.step.rows; r++) {
-    rows[r].number = r, rows[r].live = {{0.0f, r}};
-    tree.push_back({-1, beam.step.ids[r]});
-  }
-  Ranking ranking{std::min(beam.width, s.vocabulary), {}, {}, {}, {}};
-  std::vector<int> ids, kept;
-  for (int length = 1; !rows.empty(); length++) {
-    ids.clear(), kept.clear();
-    for (const Row &row : rows)
-      for (const Live &live : row.live) ids.push_back(tree[live.token].id);
-    ranking.prepare(ids.size());
-    decoder.step(ids, [&](int r, const float *logits) {
-      const size_t first = size_t(r) * ranking.width;
-      kernels().rank(logits, s.vocabulary, ranking.width, &ranking.log_sum[r], &ranking.values[first],
-                     &ranking.ids[first]);
-      ranking.end[r] = logits[beam.end];
-    });
-    int first = 0;
-    for (Row &row : rows) {
-      const int live = int(row.live.size());
-      advance(row, ranking, first, length, beam, tree, kept);
-      first += live;
-    }
-    std::erase_if(rows, [&](const Row &row) {
-      if (row.live.empty()) write(row, tree, beam);
-      return row.live.empty();
-    });
-    decoder.reorder(kept);
-  }
-}
-
 }  // namespace regard
+
+using namespace regard;
+
+int64_t Batch::join(const Step &step, int r, float *const *cached, const Decoding &how) {
+  Row prompt{step.ids[r], {cached, cached + step.past[r]}};
+  const float *source = step.source ? step.source[r] : nullptr;
+  const int count = step.source ? step.source_count[r] : 0;
+  std::unique_ptr<Search> search;
+  if (how.width) search = std::make_unique<BeamSearch>(stack_, std::move(prompt), source, count, how);
+  else search = std::make_unique<GreedySearch>(stack_, std::move(prompt), source, count, how);
+  requests_.push_back({++joined_, std::move(search), std::max(1, how.width), {}});
+  return joined_;
+}
+
+void Batch::leave(int64_t number) {
+  std::erase_if(requests_, [&](const Request &request) { return request.number == number; });
+}
+
+void Batch::advance(const Step *others, int *finite, Buffers &buffers, int threads) {
+  ids_.clear(), starts_.assign(1, 0), past_.clear(), source_count_.clear(), outputs_.clear();
+  cache_.clear(), source_.clear(), visited_.clear();
+  if (others) add_rows(*others);
+  const int num_others = int(outputs_.size());
+  for (Request &request : requests_)
+    if (!request.search->rows.empty()) add_rows(request);
+  if (past_.empty()) return;
+  const Step step{int(past_.size()), ids_.data(), starts_.data(), past_.data(), cache_.data(),
+                  source_.empty() ? nullptr : source_.data(), source_count_.data(),
+                  int(outputs_.size()), outputs_.data(), nullptr};
+  visit_step(stack_, step, buffers, threads, [&](int r, const float *logits) {
+    const bool is_finite = kernels().is_finite(logits, stack_.vocabulary);
+    if (r < num_others) {
+      std::memcpy(others->logits + size_t(r) * stack_.vocabulary, logits, sizeof(float) * stack_.vocabulary);
+      finite[r] = is_finite;
+      return;
+    }
+    const Visited &visited = visited_[r - num_others];
+    visited.request->finite[visited.row] = is_finite;
+    if (is_finite) visited.request->search->visit(visited.row, logits);
+  });
+  for (Request &request : requests_) {
+    Search &search = *request.search;
+    if (search.rows.empty()) continue;
+    request.failed = std::count(request.finite.begin(), request.finite.end(), 0) > 0;
+    if (request.failed) search.rows.clear();
+    else search.advance();
+  }
+}
+
+void Batch::add_rows(const Step &others) {
+  float *const *cached = others.cache;
+  for (int r = 0; r < others.rows; r++) {
+    const int added = others.starts[r + 1] - others.starts[r], length = others.past[r] + added;
+    past_.push_back(others.past[r]);
+    cache_.insert(cache_.end(), cached, cached + length);
+    cached += length;
+    if (others.source) source_.push_back(others.source[r]), source_count_.push_back(others.source_count[r]);
+  }
+  ids_.assign(others.ids, others.ids + others.starts[others.rows]);
+  starts_.assign(others.starts, others.starts + others.rows + 1);
+  outputs_.assign(others.outputs, others.outputs + others.num_outputs);
+}
+
+void Batch::add_rows(Request &request) {
+  Search &search = *request.search;
+  const size_t rows = search.rows.size(), size = cache_row(stack_);
+  search.prepare();
+  search.blocks.emplace_back(new float[size * rows]);
+  request.finite.assign(rows, 0);
+  for (size_t r = 0; r < rows; r++) {
+    Row &row = search.rows[r];
+    past_.push_back(int(row.cached.size()));
+    row.cached.push_back(search.blocks.back().get() + r * size);
+    cache_.insert(cache_.end(), row.cached.begin(), row.cached.end());
+    if (search.source) source_.push_back(search.source), source_count_.push_back(search.source_count);
+    outputs_.push_back(int(ids_.size()));
+    ids_.push_back(row.id);
+    starts_.push_back(int(ids_.size()));
+    visited_.push_back({&request, int(r)});
+  }
+}
+
+void Batch::report(Progress &progress) const {
+  progress.count = int(requests_.size());
+  for (size_t i = 0; i < requests_.size(); i++) {
+    const Request &request = requests_[i];
+    progress.numbers[i] = request.number, progress.tokens[i] = request.search->last_token();
+    progress.states[i] = request.failed ? NO_NUMBERS : request.search->rows.empty() ? DONE : RUNNING;
+  }
+}
+
+void Batch::write(int64_t number, Found &found) const {
+  for (const Request &request : requests_)
+    if (request.number == number) return request.search->write(found);
+  throw std::out_of_range("the request is not in the batch");
+}
+
+bool Batch::has_room(const Decoding &how, int max_rows) const {
+  int rows = 0;
+  for (const Request &request : requests_) rows += request.width;
+  return rows == 0 || rows + std::max(1, how.width) <= max_rows;
+}
+
+void Batch::finish(const std::function<Found &(int64_t number)> &found) {
+  std::erase_if(requests_, [&](const Request &request) {
+    if (request.failed) throw NotFinite();
+    if (!request.search->rows.empty()) return false;
+    request.search->write(found(request.number));
+    return true;
+  });
+}

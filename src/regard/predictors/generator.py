@@ -185,7 +185,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
         rest = {row: ids[shortest:] for row, ids in enumerate(prompts) if len(ids) > shortest}
         state = model.start()
         if shortest > 1:
-            _, state = model.extend(shared[:, :-1], state)
+            state = model.prefill(shared[:, :-1], state)
         limits = [max_tokens + len(rest.get(row, ())) for row in range(len(prompts))]
         hypotheses = decode(
             model,
@@ -524,7 +524,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
         *prompt, last = ids
         state = model.start()
         if prompt:
-            _, state = model.extend(np.array([prompt]), state)
+            state = model.prefill(np.array([prompt]), state)
         return state, np.array([last])
 
     def _check_context(self, prompt: int, max_tokens: int, sliding_window: bool = False) -> None:

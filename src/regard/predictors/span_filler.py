@@ -143,7 +143,7 @@ class SpanFiller(BasePredictor["EncoderDecoder"]):
         """Return candidates from `generated` up to the sentinel `end`, and the best one's ids."""
         model, row, prompt = self.engine_model.current, np.array([source]), np.array([generated])
         state = model.start(row, np.ones(row.shape, dtype=bool))
-        _, state = model.extend(prompt[:, :-1], state)
+        state = model.prefill(prompt[:, :-1], state)
         limit = min(MAX_SPAN, self.max_length - len(generated) - 1)
         if limit < 1:
             raise DataError(

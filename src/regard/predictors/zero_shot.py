@@ -130,7 +130,7 @@ class ZeroShotClassifier:
         for number, text in enumerate(texts, start=1):
             if not text.strip():
                 raise DataError(f"text {number} is empty: there is no text to classify.")
-        probabilities = self._scores(texts)
+        probabilities = self.score_matrix(texts)
         for row in probabilities:
             row[:] = softmax(row)
         return probabilities
@@ -155,9 +155,25 @@ class ZeroShotClassifier:
         """
         import torch
 
-        return torch.from_numpy(self._scores(texts))
+        return torch.from_numpy(self.score_matrix(texts))
 
-    def _scores(self, texts: Sequence[str]) -> Scores:
+    def score_matrix(self, texts: Sequence[str]) -> Scores:
+        """Return the scores of `scores` as an array, without torch where the engine computes them.
+
+        Args:
+            texts: As for `classify`; may be empty.
+
+        Raises:
+            DataError: A text is too long.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> continuations = {"sewing": " saves nine", "cooking": " spoils the broth"}
+            >>> classifier = regard.ZeroShotClassifier(model, "{text}", continuations)
+            >>> classifier.score_matrix(["a stitch in time"]).shape
+            (1, 2)
+        """
         texts, _ = named_texts(texts)
         if self.normalize == "calibrated":
             log_p = self._log_p([*texts, ""], "total")
@@ -237,7 +253,7 @@ def _engine_log_p(model: FastLanguageModel, options: Sequence[_Option]) -> list[
     state = model.start()
     if context > 1:
         shared = np.array([options[0].ids[: context - 1]])
-        _, state = model.decoder.extend(shared, state, num_logits=0)
+        state = model.prefill(shared, state)
         state = state.reorder(np.zeros(len(options), np.int64))
     logits, _ = model.extend(ids[:, :-1], state)
     *_, log_sums = rank(logits.reshape(-1, logits.shape[2]), 1)

@@ -45,9 +45,7 @@ inline floats activate(floats x) {
       floats u = all(0.7978845608f) * (x + all(0.044715f) * x * x * x);
       return x * (one - one / (one + exponential(u + u)));
     }
-    case GELU:
-      for (int i = 0; i < LANES; i++) x[i] = 0.5f * x[i] * (1.0f + __builtin_erff(x[i] * 0.70710678f));
-      return x;
+    case GELU: return all(0.5f) * x * (one + error_function(x * all(0.70710678f)));
   }
   return x;
 }

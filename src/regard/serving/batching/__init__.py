@@ -1,0 +1,1 @@
+"""Continuous batching: the decoding steps of all requests are computed together."""
