@@ -74,6 +74,9 @@ def test_the_server_is_ready_after_less_than_two_seconds_of_computing(mortal) ->
     pids = [mortal.process.pid, *mortal.workers().values()]
     assert len(pids) == 2
     assert sum(map(processor_seconds, pids)) < 2
+    libraries = [Path(f"/proc/{pid}/maps").read_text() for pid in pids]
+    assert "torch" not in "".join(libraries)
+    assert "numpy" not in libraries[0]
 
 
 def processor_seconds(pid: int) -> float:
