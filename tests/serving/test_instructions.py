@@ -1,8 +1,8 @@
-"""Languages that instructions to a translator name."""
+"""Instructions to a translator: the languages that they name, and the text after them."""
 
 import pytest
 
-from regard.serving.instructions import named_target
+from regard.serving.instructions import named_target, split_instruction
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,20 @@ from regard.serving.instructions import named_target
 )
 def test_language_to_translate_to(instruction: str, language: str | None) -> None:
     assert named_target(instruction, {"fr", "en"}) == language
+
+
+@pytest.mark.parametrize(
+    ("instruction", "text"),
+    [
+        ("Translate from French to English, keep punctuation as input:", "Le chat dort."),
+        ("Please translate the following text to English:", "Un\n\ndeux."),
+        ("Traduisez en anglais :", ""),
+        ("", "Translate to English: this is an instruction."),
+        ("", "Translate:\n\nNo language is named."),
+        ("", "He translated it into French:\n\nLe chat dort."),
+        ("", "Le chat dort.\n\nTraduis en anglais :"),
+    ],
+)
+def test_instruction_before_a_text(instruction: str, text: str) -> None:
+    message = f"{instruction}\n\n{text}" if instruction else text
+    assert split_instruction(message, {"fr", "en"}) == (instruction, text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from regard.predictors.generator import TextGenerator
 from regard.serving.chat_templates import ChatTemplate
 
 from ..cli.random_run import write_random_run
-from .conftest import EN, FR, SMALL, Server, serving
+from .conftest import EN, FR, SMALL, Server, serving, wait_until
 
 PROMPT = "The animal didn't"
 TEMPLATE = (
@@ -322,6 +323,7 @@ def chat_of(text: str, instruction: str | None = None) -> list[Any]:
         ("fr-en", None, "Le chat dort.", "The cat is sleeping."),
         ("fr-en", "You are a helpful assistant.", "Le chat dort.", "The cat is sleeping."),
         ("dummy", None, "Le chat dort.", "The cat is sleeping."),
+        ("", None, "Translate to French, keep names:\n\nThe cat sleeps.", "Le chat dort."),
         ("fr-en", "Translate from English to French.", "The cat sleeps.", "Le chat dort."),
         ("en-fr", "fr", "The cat sleeps.", "Le chat dort."),
     ],
@@ -355,7 +357,7 @@ def test_a_translator_takes_settings_of_chats(client) -> None:
         model="fr-en", messages=messages, max_tokens=-1, temperature=0.7
     )
     assert same.choices[0].message.content == texts[0]
-    with pytest.raises(openai.BadRequestError, match="asks for German, and this model translates"):
+    with pytest.raises(openai.BadRequestError, match="ask for German, and this model translates"):
         client.chat.completions.create(
             model="fr-en", messages=chat_of("Le chat dort.", "Translate to German.")
         )
@@ -363,6 +365,29 @@ def test_a_translator_takes_settings_of_chats(client) -> None:
         client.chat.completions.create(
             model="fr-en", messages=[{"role": "system", "content": "Translate to English."}]
         )
+
+
+def test_a_client_that_hangs_up_ends_its_request(server, client) -> None:
+    def active() -> int:
+        metrics = server.client.get("/metrics").text
+        numbers = re.findall(r'^regard_active_requests\{model="lm"\} (\S+)', metrics, re.MULTILINE)
+        return int(float(numbers[0]))
+
+    with client.completions.create(
+        model="lm", prompt=PROMPT, max_tokens=190, n=16, stream=True
+    ) as chunks:
+        next(iter(chunks))
+    wait_until(lambda: active() == 0)
+    assert client.completions.create(model="lm", prompt=PROMPT).choices
+
+
+def test_the_example_of_the_guide(server, capsys) -> None:
+    guide = Path(__file__).parents[2].joinpath("docs/how-to/serving.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(from openai.*?)```", guide, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code.replace("http://127.0.0.1:8000", server.url), names)
+    names["client"].close()
+    assert capsys.readouterr().out == "The cat is sleeping.\n"
 
 
 def test_embeddings_are_those_of_the_model(client, runs) -> None:

@@ -1,4 +1,4 @@
-"""The language that an instruction to a translator names: "Translate to French", "fr".
+"""Instructions to a translator, and the language that they name: "Translate to French", "fr".
 
 Languages are named in English, and some of them in their own and other languages. A code counts
 where no language has its name, at the end or after a word such as "to": many codes are words.
@@ -15,6 +15,10 @@ LONGEST_CODE = 3  # letters
 _TO = {"to", "into", "in", "as", "en", "vers", "auf", "ins", "nach", "al", "a"}
 _FROM = {"from", "of", "du", "de", "des", "depuis", "von", "vom", "aus", "del", "dal"}
 _ARTICLES = {"the", "l", "le", "la", "les"}
+
+_TRANSLATE = re.compile(
+    r"\s*(please |bitte |por favor )?(translate|tradui|tradu[cz]|übersetz)", re.IGNORECASE
+)
 
 # Names in French, besides those that `data.languages` has.
 _FRENCH_NAMES = {
@@ -47,6 +51,21 @@ def named_target(instruction: str, languages: Collection[str]) -> str | None:
     if targets:
         return targets[0]
     return mentions[-1][1] if mentions else None  # of "English – French", the last
+
+
+def split_instruction(text: str, languages: Collection[str]) -> tuple[str, str]:
+    """Return the instruction that a text begins with, and the rest; "" if there is none.
+
+    An instruction is a first paragraph such as "Translate from French to English, keep names:".
+    Several programs that translate subtitles send the text below it, in the same message.
+
+    Args:
+        text: A message.
+        languages: Codes that count as names of languages.
+    """
+    first, _, rest = text.partition("\n\n")
+    is_instruction = _TRANSLATE.match(first) and first.rstrip().endswith(":")
+    return (first, rest) if is_instruction and named_target(first, languages) else ("", text)
 
 
 def _language_of_name(word: str) -> str | None:

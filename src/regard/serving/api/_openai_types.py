@@ -165,6 +165,7 @@ class ChatMessage(BaseModel, extra="forbid"):
 class ChatRequest(GenerationRequest):
     """A request to answer a chat."""
 
+    model: str = ""  # clients of servers with one model may name none
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[int, Field(strict=True, ge=0, le=MAX_TOP)] | None = None

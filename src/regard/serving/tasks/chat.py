@@ -70,15 +70,13 @@ def _translate(translator: "Translator", arguments: Arguments, context: TaskCont
 
     if arguments.logprobs is not None:
         raise BadRequest("a translator has no log-probabilities of tokens.", "logprobs")
-    text = next((own.content for own in reversed(arguments.messages) if own.role == "user"), None)
-    if text is None:
-        raise BadRequest("there is no message of the user to translate.", "messages")
     if arguments.n > translate.MAX_ALTERNATIVES:
         raise BadRequest(f"n: a translator has at most {translate.MAX_ALTERNATIVES} choices.", "n")
+    text, target = _text_and_target(translator, arguments.messages)
     answers = [_Answer(index, translator, arguments, context) for index in range(arguments.n)]
     request = translate.Arguments(
         texts=[text],
-        to=_named_target(translator, arguments.messages) or arguments.to,
+        to=target or arguments.to,
         alternatives=arguments.n - 1,
         stream=arguments.stream and arguments.n == 1,
     )
@@ -156,19 +154,33 @@ class _TranslationEvents(TaskContext):
         self._chat.check()
 
 
-def _named_target(translator: "Translator", messages: Sequence[Message]) -> str | None:
-    """Return the language that the system messages name; refuse one that the model lacks."""
-    from regard.data.languages import describe_language
-    from regard.serving.instructions import named_target
+def _text_and_target(
+    translator: "Translator", messages: Sequence[Message]
+) -> tuple[str, str | None]:
+    """Return the text to translate, and the language that its instructions name, if they do."""
+    from regard.serving.instructions import named_target, split_instruction
 
-    instruction = "\n".join(own.content for own in messages if own.role == "system")
+    text = next((own.content for own in reversed(messages) if own.role == "user"), None)
+    if text is None:
+        raise BadRequest("there is no message of the user to translate.", "messages")
     codes = {code for own in translator.directions for code in (own.source, own.target)}
+    instruction = "\n".join(own.content for own in messages if own.role == "system")
     target = named_target(instruction, codes)
+    if target is None:
+        instruction, text = split_instruction(text, codes)
+        target = named_target(instruction, codes)
+    _check_target(translator, target)
+    return text, target
+
+
+def _check_target(translator: "Translator", target: str | None) -> None:
+    """Refuse a language that the model does not translate to."""
+    from regard.data.languages import describe_language
+
     if target is not None and target not in translator.languages:
         languages = " and ".join(map(describe_language, translator.languages))
         raise BadRequest(
-            f"the system message asks for {describe_language(target)}, and this model translates "
-            f"to {languages} only.",
+            f"the messages ask for {describe_language(target)}, and this model translates to "
+            f"{languages} only.",
             "messages",
         )
-    return target
