@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
