@@ -19,12 +19,16 @@ Translate = Callable[[Sequence[str]], Sequence[Sequence[Translation]]]  # best f
 Candidates = Mapping[str, Sequence[Translation]]  # of each text
 
 
-def translate_markup(documents: Sequence[str], translate: Translate) -> list[list[Translation]]:
+def translate_markup(
+    documents: Sequence[str], translate: Translate, translate_pieces: Translate | None = None
+) -> list[list[Translation]]:
     """Translate documents in HTML or XML.
 
     Args:
         documents: The documents, or fragments of them.
-        translate: Translates texts, with their segments; it is called twice at most.
+        translate: Translates texts, with their segments.
+        translate_pieces: Translates parts of sentences, which place inline tags; each of its
+            translations is tried, so more of them place more tags (default: `translate`).
 
     Returns:
         One or more translations of each document, best first, without segments.
@@ -41,8 +45,10 @@ def translate_markup(documents: Sequence[str], translate: Translate) -> list[lis
         for candidate in candidates[block.text]
         for piece in pieces_to_translate(block.tagged, candidate.text, candidate.segments)
     ]
-    by_text = candidates | _translated([p for p in pieces if p not in candidates], translate)
-    by_piece = {piece: [candidate.text for candidate in by_text[piece]] for piece in pieces}
+    by_piece = {
+        piece: [candidate.text for candidate in own]
+        for piece, own in _translated(pieces, translate_pieces or translate).items()
+    }
     return [_filled(parts, candidates, by_piece) for parts in parsed]
 
 

@@ -158,7 +158,12 @@ def router(models: Models, settings: ServerSettings) -> APIRouter:
     routes.post(
         "/translate_file", response_model=FileResponse, openapi_extra={"requestBody": FILE_FORM}
     )(server.translate_file)
-    routes.get(DOWNLOADS + "{name}", response_class=Response, name=DOWNLOAD)(server.download)
+    routes.get(
+        DOWNLOADS + "{name}",
+        response_class=Response,
+        responses={404: {"model": Error}},
+        name=DOWNLOAD,
+    )(server.download)
     routes.post(
         "/suggest", response_model=SuggestResponse, openapi_extra=json_body(SuggestRequest, FORM)
     )(server.suggest)

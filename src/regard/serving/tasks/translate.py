@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PREDICTORS = ("Translator",)
 MAX_ALTERNATIVES = 16
+PIECE_CANDIDATES = 4  # translations of a part of a sentence, to find where its tags go
 
 
 class Arguments(BaseModel, extra="forbid"):
@@ -160,9 +161,12 @@ class _Request:
         translate = partial(self.translator.candidates, to=target, decoding=self.decoding)
         if not self.arguments.html:
             return translate(texts, names=[f"text {number + 1}" for number in numbers])
+        from regard.decoding.config import DecodingConfig
         from regard.serving.markup import translate_markup
 
-        return translate_markup(texts, translate)
+        several = DecodingConfig(beam=PIECE_CANDIDATES, n_best=PIECE_CANDIDATES)
+        translate_pieces = partial(self.translator.candidates, to=target, decoding=several)
+        return translate_markup(texts, translate, translate_pieces)
 
     def _alignment(self, best: "Translation", direction: _Direction) -> Alignment:
         pairs = best.segments
