@@ -46,7 +46,9 @@ def protocol(prefix: str, key: str) -> Any:
     def error_body(error: ServingError) -> dict[str, Any]:
         return {key: error.message, "param": error.param}
 
-    return SimpleNamespace(PREFIXES=(prefix,), router=lambda *_: routes, error_body=error_body)
+    module = ModuleType(prefix, "A protocol.")
+    vars(module).update(PREFIXES=(prefix,), router=lambda *_: routes, error_body=error_body)
+    return module
 
 
 @pytest.fixture
