@@ -36,20 +36,28 @@ class ClientProtocol(Protocol):
 
 def application(models: Models, settings: ServerSettings) -> FastAPI:
     """Return the application of some models, without the middleware that protects it."""
+    routers = {protocol: protocol.router(models, settings) for protocol in protocols()}
     app = FastAPI(
         title="Regard",
         version=__version__,
+        openapi_tags=[tag for pair in routers.items() for tag in _described_tags(*pair)],
         docs_url=None,  # it would load scripts from other sites
         redoc_url=None,
     )
-    for protocol in protocols():
-        app.include_router(protocol.router(models, settings))
+    for router in routers.values():
+        app.include_router(router)
     app.add_middleware(CancelHangUps)
     app.add_exception_handler(ServingError, _answer)
     app.add_exception_handler(RequestValidationError, _answer)
     app.add_exception_handler(HTTPException, _answer)
     app.add_exception_handler(Exception, _answer)
     return app
+
+
+def _described_tags(protocol: ClientProtocol, router: APIRouter) -> list[dict[str, Any]]:
+    """Return the tags of a protocol's routes, described by the first line of its module."""
+    description = (protocol.__doc__ or "").partition("\n")[0]
+    return [{"name": tag, "description": description} for tag in router.tags]
 
 
 @cache
