@@ -100,6 +100,18 @@ def test_stream_yields_the_tokens_of_greedy_decoding() -> None:
         assert list(stream) == expected
 
 
+def test_stream_that_is_closed_leaves_the_batch() -> None:
+    model = SharedModel(engine("language-model"))
+    stream = model.greedy_stream(np.array([START]), model.start(), V - 1, LENGTH - 1)
+    next(stream)
+    stream.close()
+    for _ in range(1000):
+        if not len(model.scheduler._batch):
+            break
+        time.sleep(0.001)
+    assert model.scheduler.statistics.tokens < LENGTH - 1
+
+
 def test_shared_beginnings_of_prompts_are_computed_once() -> None:
     model, reference = SharedModel(engine("language-model")), engine("language-model")
     ids = np.random.default_rng(3).integers(0, V, (1, 4 * CHUNK + 9))

@@ -86,9 +86,12 @@ class SharedModel:
         tokens: SimpleQueue[int | None] = SimpleQueue()
         work = Decode(current_check(), _rows(first, state, end, [limit], None), tokens.put)
         self.scheduler.run(work)
-        while (token := tokens.get()) is not None:
-            yield token
-        work.wait()
+        try:
+            while (token := tokens.get()) is not None:
+                yield token
+            work.wait()
+        finally:
+            work.abandon()  # the caller may need no more tokens
 
     def stats(self) -> dict[str, Any]:
         """Return the numbers of steps, of their rows, and of cached chunks of prompts so far."""

@@ -11,6 +11,7 @@ from regard.engine.batch import Joining
 from regard.engine.numerics import Ids, Scores
 from regard.engine.search import FoundHypothesis
 from regard.engine.states import Extension, FastState
+from regard.serving.tasks.base import Canceled
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class Work(Generic[T]):
         self.check, self.tokens = check, tokens
         self._done = Lock()
         self._done.acquire()
+        self._is_abandoned = False
         self._result: T | None = None
         self._error: BaseException | None = None
 
@@ -45,11 +47,17 @@ class Work(Generic[T]):
     def ended(self) -> bool:
         """Return True if the request has been ended from outside; its thread gets the reason."""
         try:
+            if self._is_abandoned:
+                raise Canceled
             self.check()
         except BaseException as reason:
             self.fail(reason)
             return True
         return False
+
+    def abandon(self) -> None:
+        """End the work before the next step: its thread no longer waits for it."""
+        self._is_abandoned = True
 
     def wait(self) -> T:
         """Wait for the result."""
