@@ -83,7 +83,8 @@ def prompt_and_continuations(template: str, labels: list[str]) -> tuple[str, dic
         raise BadRequest("two labels are the same: give each once.", "labels")
     prompt = before.rstrip()
     space = before[len(prompt) :]
-    if TEXT not in prompt:
-        prompt = f"{TEXT} {prompt}" if prompt else TEXT
-        space = space or " "
+    if not prompt:
+        prompt, space = TEXT, " "
+    elif TEXT not in prompt:
+        prompt = f"{TEXT} {prompt}"
     return prompt, {label: space + label + after for label in labels}
