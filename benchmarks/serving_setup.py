@@ -79,7 +79,7 @@ WORKLOADS = (
 
 
 class Models:
-    """The models in the formats of all servers, and the texts of requests.
+    """The models of tasks in the formats of all servers, written when they are first needed.
 
     Args:
         folder: Where they are written.
@@ -87,20 +87,26 @@ class Models:
     """
 
     def __init__(self, folder: Path, shape: llama_cpp.Shape) -> None:
-        self._folders = {
-            "completion": _completion_models(shape, folder / "completion"),
-            "translation": _translation_models(folder / "translation"),
-        }
-        self._texts = {
-            "completion": llama_cpp.prompts(shape, PROMPTS),
-            "translation": gzip.decompress(TEXTS.read_bytes()).decode().splitlines(),
-        }
+        self._folder, self._shape = folder, shape
+        self._folders: dict[str, Mapping[str, Path]] = {}  # by task and script
 
     def texts(self, workload: Workload) -> list[str]:
-        return self._texts[workload.task]
+        """Return the texts of requests."""
+        if workload.task == "completion":
+            return llama_cpp.prompts(self._shape, PROMPTS)
+        return gzip.decompress(TEXTS.read_bytes()).decode().splitlines()
 
     def folder(self, workload: Workload, server: str) -> Path:
-        return self._folders[workload.task][SERVERS[server].script]
+        """Return the model of a server."""
+        task = workload.task
+        if task not in self._folders:
+            folder = self._folder / task
+            self._folders[task] = (
+                _completion_models(self._shape, folder)
+                if task == "completion"
+                else _translation_models(folder)
+            )
+        return self._folders[task][SERVERS[server].script]
 
     def command(self, workload: Workload, name: str, workers: int, threads: int) -> list[str]:
         """Return the command of a server, with PORT for its port."""
