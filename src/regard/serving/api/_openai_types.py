@@ -227,7 +227,7 @@ class Model(BaseModel):
     owned_by: str = "regard"
 
 
-class ModelList(BaseModel):
+class ServedModels(BaseModel):
     """All served models."""
 
     object: Literal["list"] = "list"
@@ -359,7 +359,7 @@ class ErrorAnswer(BaseModel):
     error: ErrorDetails
 
 
-def listed(given: Any) -> list[str | list[int]]:
+def listed(value: Any) -> list[str | list[int]]:
     """Return an input as a list of texts or of lists of ids."""
-    is_one = isinstance(given, str) or isinstance(given[0], int)
-    return [given] if is_one else given
+    is_one = isinstance(value, str) or isinstance(value[0], int)
+    return [value] if is_one else value

@@ -29,7 +29,7 @@ from regard.serving.api._openai_types import (
     ErrorAnswer,
     GenerationRequest,
     Model,
-    ModelList,
+    ServedModels,
     listed,
 )
 from regard.serving.errors import BadRequest, NotFound, ServingError
@@ -77,7 +77,7 @@ def router(models: Models, _settings: ServerSettings) -> APIRouter:
     """Return the routes of the protocol."""
     routes = APIRouter(prefix="/v1", tags=["OpenAI"], responses=ERRORS)
 
-    @routes.get("/models", response_model=ModelList)
+    @routes.get("/models", response_model=ServedModels)
     async def list_models() -> Response:
         """Return the served models."""
         return _answer({"object": "list", "data": [_model(info) for info in models.list()]})
@@ -120,9 +120,9 @@ def router(models: Models, _settings: ServerSettings) -> APIRouter:
     async def embed_texts(request: EmbeddingRequest) -> Response:
         """Return the vectors of texts."""
         name = models.get(request.model).name
-        given = listed(request.input)
-        kind = "texts" if isinstance(given[0], str) else "ids"
-        arguments = embed.Arguments.model_validate({kind: given})
+        inputs = listed(request.input)
+        kind = "texts" if isinstance(inputs[0], str) else "ids"
+        arguments = embed.Arguments.model_validate({kind: inputs})
         result = await models.run(name, "embed", arguments)
         return _answer(_embeddings(name, result, request.encoding_format == "base64"))
 
