@@ -46,7 +46,7 @@ class SharedEncoder(FastEncoder):
     """
 
     def __init__(self, encoder: FastEncoder) -> None:
-        self._shared = encoder
+        self._shared, self.dim = encoder, encoder.dim
         self._waiting: deque[Call] = deque()
         self._changed = Condition()
         self._calls = self._rows = 0
