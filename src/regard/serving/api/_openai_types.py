@@ -3,7 +3,7 @@
 A parameter that is not supported has the type of the values that change nothing.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -12,7 +12,6 @@ from pydantic import (
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -197,12 +196,6 @@ class ChatRequest(GenerationRequest):
     def num_top_logprobs(self) -> int | None:
         """Number of the most likely tokens in each place; None without log-probabilities."""
         return (self.top_logprobs or 0) if self.logprobs else None
-
-    @model_validator(mode="after")
-    def _check_top_logprobs(self) -> Self:
-        if self.top_logprobs is not None and not self.logprobs:
-            raise PydanticCustomError("value", "top_logprobs needs logprobs: true")
-        return self
 
 
 NoDimensions = Annotated[None, _or("not supported: vectors have the dimensions of the model")]

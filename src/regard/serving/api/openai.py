@@ -105,6 +105,8 @@ def router(models: Models, _settings: ServerSettings) -> APIRouter:
     async def answer_chat(request: ChatRequest) -> Response:
         """Answer a chat."""
         name = _chat_model(models, request.model).name
+        if request.top_logprobs is not None and not request.logprobs:
+            raise BadRequest("top_logprobs: only an answer with logprobs has them.", "top_logprobs")
         arguments = chat.Arguments(
             messages=[
                 chat.Message(role=message.plain_role, content=message.text)
