@@ -198,7 +198,9 @@ def test_word_lights_up_the_source_with_the_largest_weight(
 
 
 def test_attention_of_the_translation_is_one_click_away(hands: PageHands, server: Server) -> None:
+    """The other page has the API key of the first."""
     hands.open(server.url)
+    hands.script("sessionStorage.setItem('regard.key', '\"secret\"')")
     hands.type("#source", "Le chat dort.")
     hands.await_any("#translate-look")
     shown = hands.find("#target").text
@@ -210,6 +212,12 @@ def test_attention_of_the_translation_is_one_click_away(hands: PageHands, server
         assert hands.texts("[data-source]") == ["Le chat dort."]
         assert hands.texts("[data-output]") == [shown]
         assert "regard/look/#model=fr-en" in hands.browser.current_url
+        (sent,) = (
+            params["request"]
+            for params in messages(hands.browser, "Network.requestWillBeSent")
+            if params["request"]["url"].endswith("/regard/look/look")
+        )
+        assert sent["headers"]["Authorization"] == "Bearer secret"
     finally:
         hands.browser.close()
         hands.browser.switch_to.window(page)
@@ -239,17 +247,22 @@ def test_subtitles_are_translated_with_their_times(
     assert lines[6].endswith("</i>")
 
 
-def test_file_of_another_format_is_refused_below_it(
-    hands: PageHands, server: Server, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "size", "sentence"),
+    [
+        ("film.pdf", 10, "Files of this format are not translated, only .txt, .srt, .po."),
+        ("film.srt", 2**22 + 1, "The file is too large; the server takes 4.0 MB."),
+    ],
+)
+def test_file_is_refused_below_it(
+    hands: PageHands, server: Server, tmp_path: Path, name: str, size: int, sentence: str
 ) -> None:
-    file = tmp_path / "film.pdf"
-    file.write_bytes(b"%PDF")
+    file = tmp_path / name
+    file.write_bytes(b" " * size)
     hands.open(server.url)
     hands.type("#file", str(file))
     hands.await_any("#file-problem")
-    assert hands.find("#file-problem").text == (
-        "Files of this format are not translated, only .txt, .srt, .po."
-    )
+    assert hands.find("#file-problem").text == sentence
     hands.browser.get_log("browser")  # type: ignore[no-untyped-call]  # Chromium logs the 400
 
 
@@ -469,7 +482,7 @@ def test_screen_readers_have_names_and_live_results(hands: PageHands, server: Se
 def test_key_is_asked_for_once_and_kept_for_the_tab(hands: PageHands, tmp_path: Path) -> None:
     key = add_key(tmp_path / "keys", "anna")
     with serving(tmp_path / "log", "fr-en", "--keys", tmp_path / "keys") as guarded:
-        assert httpx.get(f"{guarded.url}/regard/models").status_code == 401
+        assert httpx.get(f"{guarded.url}/regard/server").status_code == 401
         hands.browser.get(guarded.url)
         hands.await_any("#key")
         assert hands.texts("#key-reason") == ["This server needs an API key."]
@@ -479,15 +492,7 @@ def test_key_is_asked_for_once_and_kept_for_the_tab(hands: PageHands, tmp_path: 
         hands.await_any("#translate")
         hands.open(guarded.url)
         hands.type("#source", "Le chat dort.")
-        hands.await_any("#translate-look")
-        page = hands.browser.current_window_handle
-        hands.find("#translate-look").click()
-        hands.browser.switch_to.window(hands.browser.window_handles[-1])
-        try:
-            hands.await_any("[data-output]")
-        finally:
-            hands.browser.close()
-            hands.browser.switch_to.window(page)
+        hands.await_any("#target-actions")
         assert key not in guarded.log.read_text()
 
 

@@ -80,9 +80,10 @@ def router(models: Models, settings: ServerSettings) -> APIRouter:
             raise NotFound("there is no such file.")
         return _answer(assets[name], request)
 
-    @routes.get("/regard/models")
-    async def list_models() -> dict[str, Any]:
-        return {"models": [_description(info) for info in models.list()]}
+    @routes.get("/regard/server")
+    async def describe_server() -> dict[str, Any]:
+        descriptions = [_description(info) for info in models.list()]
+        return {"models": descriptions, "max_body": settings.max_body}
 
     @routes.get(LOOK)
     async def show_attention() -> Response:

@@ -1,12 +1,12 @@
 // Translation of a file: chosen or dropped, uploaded, and offered as a download.
 
 import { at } from "./elements.js";
-import { upload } from "./server.js";
+import { ServerError, upload } from "./server.js";
 import { Work } from "./work.js";
 
 const work = new Work(at("file-card"), at("file-problem"));
 
-/** Listen to the button and to dropped files; `choices()` returns the model and the languages. */
+/** Listen to the button and to dropped files; `choices()` returns { model, source, target, maxBody }. */
 export function listenToFiles(choices) {
   at("file-choose").addEventListener("click", () => at("file").click());
   at("file").addEventListener("change", () => {
@@ -39,13 +39,18 @@ export function stopFile() {
   at("file-status").textContent = "Stopped.";
 }
 
-async function translate(file, { model, source, target }, signal) {
+async function translate(file, { model, source, target, maxBody }, signal) {
   showFile(file);
+  if (file.size > maxBody) {
+    throw new ServerError(`The file is too large; the server takes ${megabytes(maxBody)}.`);
+  }
   for await (const event of upload(model, file, { name: file.name, source, to: target }, signal)) {
     if (event.result) showDownload(event.result);
     else showProgress(event);
   }
 }
+
+const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
 
 function showFile({ name }) {
   at("file-card").hidden = false;

@@ -13,10 +13,9 @@ export class ServerError extends Error {}
 /** Return the address of a task of a model. */
 const addressOf = (task, model) => `regard/${task}/${encodeURIComponent(model)}`;
 
-/** Return the models of the server. */
-export async function fetchModels() {
-  const { models } = await (await request("regard/models", {})).json();
-  return models;
+/** Return the models of the server, and the number of bytes that it takes: { models, max_body }. */
+export async function fetchServer() {
+  return (await request("regard/server", {})).json();
 }
 
 /** Run a task of a model and return its result. */

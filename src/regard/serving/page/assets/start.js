@@ -4,7 +4,7 @@ import { classify } from "./classify.js";
 import { at, element, listenToCopying } from "./elements.js";
 import { fill } from "./fill.js";
 import { listenToHistory } from "./history.js";
-import { fetchModels } from "./server.js";
+import { fetchServer } from "./server.js";
 import { listenToShortcuts } from "./shortcuts.js";
 import { summarize } from "./summarize.js";
 import * as translate from "./translate.js";
@@ -54,10 +54,10 @@ function listenToArrows(tabs) {
 }
 
 async function begin() {
-  const models = await fetchModels();
+  const { models, max_body: maxBody } = await fetchServer();
   const tabs = [...TABS.keys()].filter((tab) => {
     const able = models.filter(({ tasks }) => tasks.includes(TABS.get(tab)));
-    if (able.length) tab.start(able);
+    if (able.length) tab.start(able, maxBody);
     return able.length;
   });
   if (!tabs.length) throw new Error("No model of this server has a page; its programs can use the API.");

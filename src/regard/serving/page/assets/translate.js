@@ -26,7 +26,7 @@ const source = () => at("source-language").value;
 const target = () => at("target-language").value;
 const model = () => at("translate-model").value;
 
-export function start(served) {
+export function start(served, maxBody) {
   models = served;
   directions = directionsOf(models);
   const sources = sourcesOf(directions).map((code) => [code, languageName(code)]);
@@ -42,7 +42,7 @@ export function start(served) {
   at("translate-model").addEventListener("change", runNow);
   at("swap").addEventListener("click", swap);
   at("alternatives").addEventListener("toggle", () => at("alternatives").open && runNow());
-  listenToFiles(() => ({ model: model(), source: source(), target: target() }));
+  listenToFiles(() => ({ model: model(), source: source(), target: target(), maxBody }));
 }
 
 export const focus = () => at("source").focus();
@@ -194,7 +194,7 @@ function show({ text, pairs, source: from }) {
 function showAlternatives(translations) {
   const ranks = Math.max(...translations.map(({ alternatives }) => alternatives.length));
   const texts = Array.from({ length: ranks }, (_, rank) =>
-    joined(translations.map(({ text, alternatives }) => alternatives[rank] ?? alternatives.at(-1) ?? text)),
+    joined(translations.map((own) => own.alternatives[rank] ?? own.alternatives.at(-1) ?? own.text)),
   );
   at("alternative-list").replaceChildren(...texts.map(alternative));
 }
