@@ -33,7 +33,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value  # of a form with one text
 
 
-class TranslateRequest(BaseModel, extra="forbid"):
+class DeepLRequest(BaseModel, extra="forbid"):
     """Texts to translate; there are no fields for what the models cannot do."""
 
     text: Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1, max_length=MAX_TEXTS)]
@@ -50,7 +50,7 @@ class TranslateRequest(BaseModel, extra="forbid"):
     auth_key: str | None = None
 
 
-class Translation(BaseModel):
+class DeepLTranslation(BaseModel):
     """A translated text."""
 
     detected_source_language: str
@@ -58,10 +58,10 @@ class Translation(BaseModel):
     billed_characters: int
 
 
-class TranslateResponse(BaseModel):
+class DeepLResponse(BaseModel):
     """One translation for each text."""
 
-    translations: list[Translation]
+    translations: list[DeepLTranslation]
 
 
 class LanguagesRequest(BaseModel):
@@ -70,7 +70,7 @@ class LanguagesRequest(BaseModel):
     type: Literal["source", "target"] = "source"
 
 
-class Language(BaseModel):
+class DeepLLanguage(BaseModel):
     """A language; of targets, also whether formality can be chosen."""
 
     language: str
@@ -78,21 +78,21 @@ class Language(BaseModel):
     supports_formality: bool | None = None
 
 
-class Usage(BaseModel):
+class DeepLUsage(BaseModel):
     """Characters that were translated since the server was started, and their limit."""
 
     character_count: int
     character_limit: int
 
 
-class Error(BaseModel):
+class DeepLError(BaseModel):
     """An error, in one sentence."""
 
     message: str
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error} for status in (400, 403, 413, 429, 503, 504)
+    status: {"model": DeepLError} for status in (400, 403, 413, 429, 503, 504)
 }
 TYPE = {"name": "type", "in": "query", "schema": {"type": "string", "enum": ["source", "target"]}}
 
@@ -103,16 +103,16 @@ def router(models: Models, _: ServerSettings) -> APIRouter:
     routes = APIRouter(prefix="/v2", tags=["DeepL"], responses=ERRORS)
     routes.post(
         "/translate",
-        response_model=TranslateResponse,
-        openapi_extra=json_body(TranslateRequest, FORM),
+        response_model=DeepLResponse,
+        openapi_extra=json_body(DeepLRequest, FORM),
     )(server.translate)
     routes.get(
         "/languages",
-        response_model=list[Language],
+        response_model=list[DeepLLanguage],
         response_model_exclude_none=True,
         openapi_extra={"parameters": [TYPE]},
     )(server.languages)
-    routes.get("/usage", response_model=Usage)(server.usage)
+    routes.get("/usage", response_model=DeepLUsage)(server.usage)
     return routes
 
 
@@ -130,7 +130,7 @@ class _Server:
 
     async def translate(self, request: Request) -> Response:
         """Translate texts; one that is in the target language already is returned as it is."""
-        fields = await read_body(request, TranslateRequest, _refuse)
+        fields = await read_body(request, DeepLRequest, _refuse)
         source = self._language("source_lang", fields.source_lang) if fields.source_lang else None
         translations = await self._translators.translate(
             fields.text,
@@ -152,23 +152,23 @@ class _Server:
             }
         )
 
-    async def languages(self, request: Request) -> list[Language]:
+    async def languages(self, request: Request) -> list[DeepLLanguage]:
         """List the source languages, or the target languages with their variants."""
         fields = await read_body(request, LanguagesRequest, _refuse)
         directions = self._translators.directions()
         if fields.type == "source":
             return [_language(code) for code in sorted({source for source, _ in directions})]
         return [
-            Language(language=code, name=name, supports_formality=False)
+            DeepLLanguage(language=code, name=name, supports_formality=False)
             for target in sorted({target for _, target in directions})
             for code, name in VARIANTS.get(
                 target, {target.upper(): describe_language(target)}
             ).items()
         ]
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> DeepLUsage:
         """Return the number of characters that were translated since the server was started."""
-        return Usage(character_count=self._characters, character_limit=UNLIMITED)
+        return DeepLUsage(character_count=self._characters, character_limit=UNLIMITED)
 
     def _language(self, field: str, code: str) -> str:
         language = known_language(code, self._translators.languages())
@@ -177,8 +177,8 @@ class _Server:
         return language
 
 
-def _language(code: str) -> Language:
-    return Language(language=code.upper(), name=describe_language(code))
+def _language(code: str) -> DeepLLanguage:
+    return DeepLLanguage(language=code.upper(), name=describe_language(code))
 
 
 def _refuse(error: ValidationError) -> BadRequest:

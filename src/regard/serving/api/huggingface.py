@@ -59,7 +59,7 @@ class ModelDescription(BaseModel):
     max_input_length: int = Field(description="Tokens")
 
 
-class Error(BaseModel):
+class TaskError(BaseModel):
     """An error, in one sentence, and its kind."""
 
     error: str
@@ -67,7 +67,7 @@ class Error(BaseModel):
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error} for status in (400, 401, 404, 413, 422, 429, 503, 504)
+    status: {"model": TaskError} for status in (400, 401, 404, 413, 422, 429, 503, 504)
 }
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}

@@ -108,7 +108,7 @@ class Language(BaseModel):
 
 
 class FileResponse(BaseModel):
-    """Where the translated file can be downloaded, for a while."""
+    """Address of the translated file, for half an hour."""
 
     translatedFileUrl: str  # noqa: N815
 
@@ -132,8 +132,8 @@ FILE_FORM = {
                 "required": ["file", "source", "target"],
                 "properties": {
                     "file": {"type": "string", "format": "binary"},
-                    "source": {"type": "string"},
-                    "target": {"type": "string"},
+                    "source": {"type": "string", "minLength": 1},
+                    "target": {"type": "string", "minLength": 1},
                     "api_key": {"type": "string"},
                 },
             }
