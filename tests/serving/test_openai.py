@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,14 @@ import regard
 from regard.decoding.config import DecodingConfig
 from regard.decoding.sampling import Sampling
 from regard.predictors.generator import TextGenerator
+from regard.serving.app import application
 from regard.serving.chat_templates import ChatTemplate
+from regard.serving.errors import TimedOut, TooManyRequests
+from regard.serving.model_info import ModelInfo
+from regard.serving.settings import ServerSettings
 
 from ..cli.random_run import write_random_run
+from . import http_in_thread
 from .conftest import EN, FR, SMALL, Server, serving, wait_until
 
 PROMPT = "The animal didn't"
@@ -388,6 +393,36 @@ def test_the_example_of_the_guide(server, capsys) -> None:
     exec(code.replace("http://127.0.0.1:8000", server.url), names)
     names["client"].close()
     assert capsys.readouterr().out == "The cat is sleeping.\n"
+
+
+class FailingModels:
+    """Models whose requests fail: before the first event, or after it."""
+
+    def get(self, name: str) -> ModelInfo:
+        return ModelInfo(name, "language-model", ("generate",))
+
+    async def stream(self, name: str, *_: object) -> AsyncIterator[dict[str, Any]]:
+        if name == "late":
+            yield {"choice": 0, "text": "once", "tokens": []}
+            raise TimedOut("the request took too long; ask for less at once.")
+        raise TooManyRequests("the queue is full.", retry_after=2)
+
+
+def test_failures_of_streams_reach_the_client() -> None:
+    app = application(FailingModels(), ServerSettings(()))  # type: ignore[arg-type]
+    with (
+        http_in_thread.serving(app) as port,
+        openai.OpenAI(
+            base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0
+        ) as client,
+    ):
+        with pytest.raises(openai.RateLimitError, match="the queue is full") as error:
+            client.completions.create(model="early", prompt=PROMPT, stream=True)
+        assert error.value.response.headers["retry-after"] == "2"
+        chunks = client.completions.create(model="late", prompt=PROMPT, stream=True)
+        assert next(chunks).choices[0].text == "once"
+        with pytest.raises(openai.APIError, match="the request took too long"):
+            next(chunks)
 
 
 def test_embeddings_are_those_of_the_model(client, runs) -> None:
