@@ -10,7 +10,7 @@ from regard.insight.alignment import word_weights
 from regard.insight.look import look
 from regard.insight.picture import History
 from regard.predictors.translator import Translator
-from regard.serving.alignment import MIN_WEIGHT, Alignment, align_pairs, joined
+from regard.serving.alignment import MIN_WEIGHT, Alignment, align_pairs, concatenated
 from regard.serving.tasks import align, translate
 from regard.serving.tasks import look as look_task
 from regard.serving.tasks.base import Canceled, TaskContext
@@ -40,14 +40,14 @@ def test_blank_texts_have_no_links(translator: Translator) -> None:
     assert blank.links == half.links == []
 
 
-def test_words_are_counted_through_joined_texts() -> None:
+def test_words_are_counted_through_concatenated_texts() -> None:
     one = Alignment(source_words=["a", "b"], target_words=["x"], links=[(1, 0, 0.7)])
-    assert joined([one, one]) == Alignment(
+    assert concatenated([one, one]) == Alignment(
         source_words=["a", "b", "a", "b"],
         target_words=["x", "x"],
         links=[(1, 0, 0.7), (3, 1, 0.7)],
     )
-    assert joined([]).links == []
+    assert concatenated([]).links == []
 
 
 def test_canceled_request_aligns_nothing_more(translator: Translator) -> None:

@@ -48,7 +48,7 @@ def align_pairs(
     return list(_alignments(translator, pairs, to, context))
 
 
-def joined(alignments: Iterable[Alignment]) -> Alignment:
+def concatenated(alignments: Iterable[Alignment]) -> Alignment:
     """Return the alignment of texts one after the other."""
     whole = Alignment(source_words=[], target_words=[], links=[])
     for part in alignments:

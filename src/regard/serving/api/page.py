@@ -159,9 +159,9 @@ async def _stream(events: Events) -> StreamingResponse:
 
 
 async def _lines(first: Event, events: Events) -> AsyncIterator[str]:
-    yield _line(first)
     try:
         async with aclosing(events):
+            yield _line(first)
             async for event in events:
                 yield _line(event)
     except ServingError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from regard.serving.alignment import Alignment, align_pairs, joined
+from regard.serving.alignment import Alignment, align_pairs, concatenated
 from regard.serving.errors import Unprocessable
 from regard.serving.tasks.base import MAX_BEAM, MAX_TEXTS, TaskContext
 from regard.serving.text_languages import SURE, DetectedLanguage, detect_languages
@@ -170,7 +170,7 @@ class _Request:
 
     def _alignment(self, best: "Translation", direction: _Direction) -> Alignment:
         pairs = best.segments
-        return joined(align_pairs(self.translator, pairs, direction.target, self.context))
+        return concatenated(align_pairs(self.translator, pairs, direction.target, self.context))
 
     def _emit(self, index: int, text: str) -> None:
         self.context.emit({"index": index, "text": text})

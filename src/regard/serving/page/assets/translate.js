@@ -107,12 +107,12 @@ function swap() {
 
 /** Name the detected language; offer another target where the text is in that language already. */
 function showDetected(detected) {
+  at("same-language").hidden = true;
   if (source() !== ANY) return;
   at("source-language").options[0].textContent = `${languageName(detected)} (detected)`;
   const [other] = targetsOf(directions, detected);
-  const isSame = detected === target() && other !== undefined;
-  at("same-language").hidden = !isSame;
-  if (!isSame) return;
+  if (detected !== target() || other === undefined) return;
+  at("same-language").hidden = false;
   const [sentence, button] = at("same-language").children;
   sentence.textContent = `The text is ${languageName(detected)} already.`;
   button.textContent = `Translate it into ${languageName(other)}`;
