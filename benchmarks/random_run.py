@@ -42,6 +42,7 @@ def write_random_run(
     tokenizer: Tokenizer,
     gain: float = 1.0,
     never_special: bool = False,
+    details: Mapping[str, Any] | None = None,
 ) -> dict[str, torch.Tensor]:
     """Write the run folder of a model with random weights, which are returned.
 
@@ -49,6 +50,7 @@ def write_random_run(
         gain: factor of the matrices: outputs of larger ones vary more.
         never_special: the weights of the special tokens in the embedding and the output layer are
             0, so that their logits are below the largest and they are never generated.
+        details: of the run, beside those of the model and the task.
     """
     spec = ModelSpec.model_validate(model)
     torch.manual_seed(0)
@@ -58,7 +60,7 @@ def write_random_run(
             tensor *= gain
         if never_special and len(tensor) == len(tokenizer):
             tensor[: len(SPECIAL)] = 0
-    details: dict[str, Any] = {"max_length": spec.max_length}
+    details = {"max_length": spec.max_length, **(details or {})}
     extra_files = {}
     if task == "translation":
         details["directions"] = ["fr → en"]

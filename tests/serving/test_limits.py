@@ -188,6 +188,17 @@ def test_pipelined_requests_are_answered_in_order(port: int) -> None:
     assert answers == [(200, b"%d" % n) for n in range(1, 60)]
 
 
+def test_a_bad_request_behind_others_gets_no_answer_of_theirs(port: int) -> None:
+    """A 400 would be taken for the answer to the first request."""
+    good = b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    slow = HEAD + b"Content-Length: 100\r\n\r\n"
+    for data in (slow + b"a" * 100 + b"\xff" * 100, good + b"GET /" + b"a" * MEGABYTE):
+        with connect(port) as client:
+            with suppress(ConnectionError):
+                client.sendall(data)
+            assert all(status == 200 for status, _ in answers_of(client, 2))
+
+
 def test_connections_beyond_the_limit_are_refused_and_the_server_lives(port: int) -> None:
     clients = [connect(port) for _ in range(30)]
     time.sleep(0.2)
