@@ -35,7 +35,7 @@ class Joining:
 
 @dataclass
 class Advanced:
-    """What one step has computed."""
+    """Results of one step."""
 
     logits: list[Scores]  # (B, num_logits, V) of each extension
     states: list[FastState]  # of each extension
@@ -117,7 +117,7 @@ class DecodingBatch:
                 advanced.tokens[number] = token
             if state == DONE:
                 outputs, _ = self._outputs[number]
-                self._library.regard_found(self._batch, number, outputs.found)
+                self._library.regard_found(self._batch, number, outputs.results)
                 advanced.done[number] = outputs.hypotheses(0)
             elif state == NOT_FINITE:
                 advanced.failed[number] = not_finite("logits")

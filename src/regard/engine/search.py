@@ -48,11 +48,11 @@ class Outputs:
         decoding = [c.Decoding(limit, end, width, shape[1], early, norms) for limit in limits]
         self.decoding = (c.Decoding * len(limits))(*decoding)
         arrays = (self._tokens, self._counts, self._scores, self._ended)
-        found = [
+        results = [
             c.Found(0, *(address(array) + row * array.strides[0] for array in arrays))
             for row in range(len(limits))
         ]
-        self.found = (c.Found * len(limits))(*found)
+        self.results = (c.Found * len(limits))(*results)
 
     def hypotheses(self, row: int) -> list[FoundHypothesis]:
         """Return the outputs of a request, best first."""
@@ -63,5 +63,5 @@ class Outputs:
                 float(self._scores[row, n]),
                 bool(self._ended[row, n]),
             )
-            for n in range(self.found[row].count)
+            for n in range(self.results[row].count)
         ]

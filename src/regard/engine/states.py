@@ -99,19 +99,23 @@ class Step:
             decoder.check(extension.ids, extension.state.length + added)
         counts = [added for rows, added in shapes for _ in range(rows)]  # of each row
         num_logits = [e.num_logits for e in extensions for _ in range(len(e.ids))]
-        self._ids = joined([extension.ids.ravel() for extension in extensions]).astype(np.int32)
+        self._ids = concatenated([extension.ids.ravel() for extension in extensions]).astype(
+            np.int32
+        )
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         past = [extension.state.length for extension in extensions for _ in extension.ids]
         self._past = np.array(past, np.int32)
         block = np.empty((len(self._ids), stack.layers * decoder.packed.cache_width), np.float32)
         self.states = list(_extended(extensions, block))
-        self._addresses = joined([addresses_of(state).ravel() for state in self.states])
+        self._addresses = concatenated([addresses_of(state).ravel() for state in self.states])
         sources = [state.source for state in self.states if state.source is not None]
-        self._source = joined_sources(sources) if sources else None
+        self._source = concatenated_sources(sources) if sources else None
         ends = self._starts[1:]
         if max(num_logits, default=0) > 1:
-            wanted = zip(ends.tolist(), num_logits, strict=True)
-            self._outputs = joined([np.arange(end - n, end, dtype=np.int32) for end, n in wanted])
+            rows = zip(ends.tolist(), num_logits, strict=True)
+            self._outputs = concatenated(
+                [np.arange(end - n, end, dtype=np.int32) for end, n in rows]
+            )
         else:
             self._outputs = ends[np.array(num_logits) > 0] - 1
         logits = np.empty((len(self._outputs), stack.vocabulary), np.float32)
@@ -157,7 +161,7 @@ def addresses_of(state: FastState, rows: int | None = None) -> Addresses:
     return addresses
 
 
-def joined_sources(sources: Sequence[Source]) -> Source:
+def concatenated_sources(sources: Sequence[Source]) -> Source:
     """Return several sources as one."""
     if len(sources) == 1:
         return sources[0]
@@ -168,7 +172,7 @@ def joined_sources(sources: Sequence[Source]) -> Source:
     )
 
 
-def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def concatenated(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Concatenate arrays; one alone is not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 

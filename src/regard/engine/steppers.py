@@ -21,7 +21,7 @@ from regard.engine.states import (
     Step,
     address,
     addresses_of,
-    joined_sources,
+    concatenated_sources,
     step_of,
 )
 from regard.hardware import num_threads
@@ -79,8 +79,8 @@ class FastDecoder:
         outputs = Outputs(limits, end, beam)
         step = step_of(first, past, addresses, state.source)
         stack = ctypes.byref(self.packed.stack)
-        decoding, found = outputs.decoding, outputs.found
-        self._decode(stack, ctypes.byref(step), decoding, found, MAX_ROWS, num_threads())
+        decoding, results = outputs.decoding, outputs.results
+        self._decode(stack, ctypes.byref(step), decoding, results, MAX_ROWS, num_threads())
         return [outputs.hypotheses(row) for row in range(rows)]
 
     def check(self, ids: Ids, state: FastState, end: int, new_tokens: int) -> None:
@@ -150,7 +150,7 @@ class FastEncoderDecoder(FastModel):
             own = counts[row : row + rows]
             sources.append(self._encode(ids[first : first + int(own.sum())], own))
             row, first = row + rows, first + int(own.sum())
-        return joined_sources(sources)
+        return concatenated_sources(sources)
 
     def _encode(self, ids: Ids, counts: Ids) -> Source:
         states, starts = self.encoder.states(ids, counts)

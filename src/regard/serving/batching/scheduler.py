@@ -141,16 +141,16 @@ class Scheduler:
             self._joining.popleft()
             width = work.beam
             try:
-                number = self._batch.join(work.rows[work.joined])
+                number = self._batch.join(work.rows[work.num_joined])
             except Exception as error:  # an id or a length that the model does not take
                 self._leave(work)
                 work.fail(error)
                 continue
             self._rows += width
             self._decoding[number] = work
-            work.numbers[number] = work.joined
-            work.joined += 1
-            if work.joined < len(work.rows):
+            work.numbers[number] = work.num_joined
+            work.num_joined += 1
+            if work.num_joined < len(work.rows):
                 self._joining.append(work)
 
     def _deliver_extended(self, extended: list[Extend], advanced: Advanced) -> None:
@@ -166,11 +166,11 @@ class Scheduler:
         self.statistics.tokens += len(advanced.tokens)
         for number, token in advanced.tokens.items():
             self._decoding[number].on_token(token)
-        for number, found in advanced.done.items():
+        for number, hypotheses in advanced.done.items():
             work, row = self._remove(number)
-            work.found[row] = found
-            if len(work.found) == len(work.rows):
-                work.deliver([work.found[row] for row in range(len(work.rows))])
+            work.hypotheses[row] = hypotheses
+            if len(work.hypotheses) == len(work.rows):
+                work.deliver([work.hypotheses[row] for row in range(len(work.rows))])
         for number, error in advanced.failed.items():
             if number in self._decoding:
                 work, _ = self._remove(number)

@@ -101,9 +101,9 @@ class Decode(Work[list[list[FoundHypothesis]]]):
     ) -> None:
         super().__init__(check)
         self.rows, self.on_token = rows, on_token
-        self.joined = 0  # rows that are or were in the batch
+        self.num_joined = 0  # rows that are or were in the batch
         self.numbers: dict[int, int] = {}  # row, by its number in the batch
-        self.found: dict[int, list[FoundHypothesis]] = {}  # by row
+        self.hypotheses: dict[int, list[FoundHypothesis]] = {}  # by row
 
     def deliver(self, result: list[list[FoundHypothesis]]) -> None:
         super().deliver(result)
@@ -116,5 +116,5 @@ class Decode(Work[list[list[FoundHypothesis]]]):
     @property
     def beam(self) -> int:
         """Rows of the decoder that the next row needs."""
-        beam = self.rows[self.joined].beam
+        beam = self.rows[self.num_joined].beam
         return 1 if beam is None else beam.width
