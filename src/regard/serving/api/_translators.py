@@ -6,7 +6,7 @@ given, all translators detect it first.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -86,17 +86,21 @@ class Translators:
         """
         if source is None:
             return await self._translate_detected(texts, target, options)
-        names = self.directions()
-        if source == target:
-            candidates = [name for direction, name in names.items() if target in direction]
-        else:
-            candidates = [names[source, target]] if (source, target) in names else []
-        if not candidates:
+        name = self._model_for(source, target)
+        if name is None:
             raise BadRequest(f"no model translates from {source} to {target}.")
         arguments = translation.Arguments(texts=list(texts), source=source, to=target, **options)
-        result = await self._models.run(candidates[0], "translate", arguments)
+        result = await self._models.run(name, "translate", arguments)
         translations: list[dict[str, Any]] = result["translations"]
         return translations
+
+    def _model_for(self, source: str, target: str) -> str | None:
+        """Return the model for a direction; from a language to itself, any that knows it."""
+        for info in self._models.list():
+            is_known = source == target and any(source in own for own in info.directions)
+            if "translate" in info.tasks and ((source, target) in info.directions or is_known):
+                return info.name
+        return None
 
     async def source_of(self, texts: Sequence[str], target: str) -> str:
         """Return the language of a document that is translated into `target`.
@@ -150,11 +154,13 @@ class Translators:
         return names.values()
 
 
-def known_language(code: str, known: Iterable[str]) -> str | None:
+def known_language(code: str, known: Collection[str]) -> str | None:
     """Return the language of a code as the models name it; None if they do not know it.
 
     EN-US, eng, eng_Latn and English are en, if no language of the models is named so itself.
     """
+    if code in known:
+        return code
     by_code = {language.casefold(): language for language in known}
     code = code.strip().casefold()
     names = (code, REGION.sub("", code), language_named(REGION.sub("", code)) or "")
