@@ -1,20 +1,20 @@
 """Continue prompts with a language model: greedily, by sampling or by beam search."""
 
-import math
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field
 
+from regard.serving.continuation import Continuation, FinishReason, Token
 from regard.serving.errors import BadRequest
 from regard.serving.tasks.base import MAX_BEAM, MAX_TEXTS, TaskContext
 
 if TYPE_CHECKING:
-    from regard.data.tokenizers.tokenizer import Tokenizer
     from regard.decoding.config import DecodingConfig
     from regard.decoding.logits_processors import LogitsProcessor
     from regard.decoding.sampling import Sampling
@@ -31,8 +31,6 @@ MAX_STOP = 16  # strings
 MAX_STOP_CHARACTERS = 1000
 MAX_TOP = 20  # tokens in each place
 MAX_THREADS = 16  # of a request with several prompts
-NEAR = 4  # ids before a token on which its text depends
-PART_OF_CHARACTER = "\ufffd"
 
 
 class Settings(BaseModel, extra="forbid"):
@@ -72,26 +70,13 @@ class Arguments(Settings):
     echo: bool = False  # the text begins with the prompt
 
 
-class Token(BaseModel):
-    """A token of a text, with its log-probability.
-
-    The text of a token that is a part of a character is �; that of a special token is its name.
-    """
-
-    id: int
-    text: str
-    log_prob: float | None  # None for the first token of a prompt
-    offset: int  # of its first character in prompt and continuation
-    top: list[tuple[str, float]] = []
-
-
 class Choice(BaseModel):
     """A continuation of a prompt."""
 
     prompt: int  # its number
     index: int  # number of the continuation, among those of all prompts
     text: str
-    finish_reason: Literal["stop", "length"]
+    finish_reason: FinishReason
     ids: list[int]
     tokens: list[Token] | None = None  # with log-probabilities, where they are asked for
 
@@ -121,29 +106,25 @@ def run(
     _check_combination(arguments)
     prompts = [_prompt(predictor, prompt) for prompt in arguments.prompts]
     limits = _limits(prompts, predictor.max_length, arguments, context, param)
-    generation = _Generation(predictor, arguments, context)
-    continuations = _in_threads(generation.continuations, range(len(prompts)), prompts, limits)
+    generations = [
+        _Generation(predictor, arguments, context, number, prompt, limit)
+        for number, (prompt, limit) in enumerate(zip(prompts, limits, strict=True))
+    ]
+    choices = _in_threads([generation.run for generation in generations])
     return Result(
-        choices=[
-            choice
-            for number, (prompt, own) in enumerate(zip(prompts, continuations, strict=True))
-            for choice in generation.choices(number, prompt, own)
-        ],
+        choices=[choice for own in choices for choice in own],
         prompt_tokens=sum(len(prompt.ids) for prompt in prompts),
-        completion_tokens=sum(len(one.ids) for own in continuations for one in own),
+        completion_tokens=sum(generation.num_tokens for generation in generations),
     )
 
 
-def _in_threads(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
-    """Map a function over arguments in threads; the model computes their steps together."""
-    calls = list(zip(*arguments, strict=True))
-    if len(calls) == 1:
-        return [function(*calls[0])]
-    with ThreadPoolExecutor(min(len(calls), MAX_THREADS)) as pool:
-        return [
-            future.result()
-            for future in [pool.submit(copy_context().run, function, *call) for call in calls]
-        ]
+def _in_threads(functions: Sequence[Callable[[], T]]) -> list[T]:
+    """Call functions in threads; the model computes their decoding steps together."""
+    if len(functions) == 1:
+        return [functions[0]()]
+    with ThreadPoolExecutor(min(len(functions), MAX_THREADS)) as pool:
+        futures = [pool.submit(copy_context().run, function) for function in functions]
+        return [future.result() for future in futures]
 
 
 class _Prompt(NamedTuple):
@@ -212,102 +193,100 @@ def _limits(
 
 
 class _Generation:
-    """Continuations of the prompts of one request."""
+    """Continuations of one prompt.
+
+    Args:
+        generator: A language model.
+        arguments: Settings.
+        context: The request.
+        number: Number of the prompt.
+        prompt: The prompt.
+        limit: Maximum number of new tokens of each continuation.
+    """
 
     def __init__(
-        self, generator: "TextGenerator", arguments: Arguments, context: TaskContext
+        self,
+        generator: "TextGenerator",
+        arguments: Arguments,
+        context: TaskContext,
+        number: int,
+        prompt: _Prompt,
+        limit: int,
     ) -> None:
         self._generator, self._arguments, self._context = generator, arguments, context
+        self._number, self._prompt, self._limit = number, prompt, limit
+        self._first = number * arguments.n  # index of the first choice
         self._sampling = _sampling(arguments)
+        self.num_tokens = 0  # of all continuations, those that `best_of` drops included
 
-    def continuations(self, number: int, prompt: _Prompt, limit: int) -> "list[_Continuation]":
-        """Return the continuations of a prompt, those that `best_of` drops included."""
-        first = number * self._arguments.n
-        self._emit_echo(first, prompt)
-        if limit == 0:
-            continuations = [self._new(prompt, limit) for _ in range(self._arguments.n)]
-        elif self._decodes_whole:
-            continuations = self._search(prompt, limit)
-        else:
-            continuations = self._stream(first, prompt, limit)
-        for index, continuation in enumerate(continuations, start=first):
-            continuation.end()
-            self._emit(index, continuation, continuation.finish_reason)
-        return continuations
-
-    def choices(
-        self, number: int, prompt: _Prompt, continuations: "list[_Continuation]"
-    ) -> list[Choice]:
+    def run(self) -> list[Choice]:
         """Return the n best continuations."""
-        arguments = self._arguments
-        if len(continuations) > arguments.n:
-            continuations = sorted(continuations, key=lambda own: -own.mean_log_prob)
-        echo = prompt.text if arguments.echo else ""
-        echo_tokens = self._echo_tokens(prompt)
+        continuations = self._continuations()
+        self.num_tokens = sum(len(continuation.ids) for continuation in continuations)
+        for index, continuation in enumerate(continuations):
+            continuation.end()
+            self._emit(index, continuation, finish_reason=continuation.finish_reason)
+        if self._is_ranked:
+            continuations.sort(key=lambda continuation: -continuation.mean_log_prob)
         return [
             Choice(
-                prompt=number,
-                index=index,
-                text=echo + continuation.text,
+                prompt=self._number,
+                index=self._first + index,
+                text=continuation.text,
                 finish_reason=continuation.finish_reason,
                 ids=continuation.ids,
-                tokens=(
-                    None if arguments.logprobs is None else [*echo_tokens, *continuation.tokens]
-                ),
+                tokens=None if self._arguments.logprobs is None else continuation.tokens,
             )
-            for index, continuation in enumerate(
-                continuations[: arguments.n], start=number * arguments.n
-            )
+            for index, continuation in enumerate(continuations[: self._arguments.n])
         ]
 
-    @property
-    def _decodes_whole(self) -> bool:
-        """True if nobody needs the tokens before the text ends: the engine runs the search."""
+    def _continuations(self) -> list[Continuation]:
         arguments = self._arguments
-        return arguments.beam > 1 or (
-            arguments.is_greedy
-            and not arguments.stream
-            and not arguments.stop
-            and arguments.logprobs is None
-            and not (arguments.presence_penalty or arguments.frequency_penalty)
-        )
+        if self._limit == 0:
+            return [self._new() for _ in range(arguments.n)]
+        counts = arguments.presence_penalty or arguments.frequency_penalty
+        is_plain = arguments.is_greedy and not (arguments.stream or arguments.stop or counts)
+        if arguments.beam > 1 or (is_plain and arguments.logprobs is None):
+            return self._search()
+        return self._stream()
 
-    def _search(self, prompt: _Prompt, limit: int) -> "list[_Continuation]":
-        arguments = self._arguments
-        (hypotheses,) = self._generator.search([prompt.ids], limit, self._decoding)
-        if arguments.beam == 1:
-            hypotheses = hypotheses * arguments.n
+    def _search(self) -> list[Continuation]:
+        """Generate whole continuations: nobody needs a token before the last."""
+        (hypotheses,) = self._generator.search([self._prompt.ids], self._limit, self._decoding)
+        if self._arguments.beam == 1:
+            hypotheses = hypotheses * self._arguments.n
         continuations = []
         for hypothesis in hypotheses:
-            continuation = self._new(prompt, limit)
-            for token in self._scored(prompt, hypothesis.ids):
+            continuation = self._new()
+            for token in self._scored(hypothesis.ids):
                 if not continuation.is_stopped:
                     continuation.add(token)
             continuations.append(continuation)
         return continuations
 
-    def _scored(self, prompt: _Prompt, ids: list[int]) -> "list[ScoredToken]":
+    def _scored(self, ids: list[int]) -> "list[ScoredToken]":
         from regard.predictors.scored_tokens import ScoredToken
 
-        top = self._arguments.logprobs
+        prompt, top = self._prompt.ids, self._arguments.logprobs
         if top is None:
             return [ScoredToken(token) for token in ids]
-        return self._generator.score_tokens([*prompt.ids, *ids], top)[len(prompt.ids) - 1 :]
+        return self._generator.score_tokens([*prompt, *ids], top)[len(prompt) - 1 :]
 
-    def _stream(self, first: int, prompt: _Prompt, limit: int) -> "list[_Continuation]":
+    def _stream(self) -> list[Continuation]:
         """Generate the continuations together, token by token."""
-        arguments = self._arguments
-        rows = arguments.best_of or arguments.n
-        ranked = rows > arguments.n
-        continuations = [self._new(prompt, limit) for _ in range(rows)]
+        rows = self._arguments.best_of or self._arguments.n
+        continuations = [self._new() for _ in range(rows)]
+        for row, continuation in enumerate(continuations):
+            self._emit(row, continuation)
+        top = self._arguments.logprobs
         stopped: set[int] = set()
         steps = self._generator.stream_rows(
-            prompt.ids,
-            limit,
+            self._prompt.ids,
+            self._limit,
             self._sampling,
             rows,
-            (arguments.logprobs or 0) if ranked else arguments.logprobs,
-            self._processors(len(prompt.ids)),
+            0 if top is None and self._is_ranked else top,
+            self._processors,
             stopped,
         )
         with closing(steps):
@@ -317,21 +296,47 @@ class _Generation:
                     continuations[row].add(token)
                     if continuations[row].is_stopped:
                         stopped.add(row)
-                    self._emit(first + row, continuations[row])
+                    self._emit(row, continuations[row])
                 if len(stopped) == rows:
                     break
         return continuations
 
-    def _new(self, prompt: _Prompt, limit: int) -> "_Continuation":
-        arguments = self._arguments
-        return _Continuation(
+    def _new(self) -> Continuation:
+        """Return an empty continuation, after the prompt if it is echoed."""
+        arguments, prompt = self._arguments, self._prompt
+        continuation = Continuation(
             self._generator.tokenizer,
             prompt.ids,
             len(prompt.text),
-            limit,
+            self._limit,
             arguments.stop,
             arguments.logprobs is not None,
         )
+        if arguments.echo:
+            continuation.begin_with(prompt.text, self._prompt_tokens)
+        return continuation
+
+    @cached_property
+    def _prompt_tokens(self) -> list[Token]:
+        """Tokens of the prompt, where they are asked for; the first has no probability."""
+        from regard.predictors.scored_tokens import ScoredToken
+
+        if self._arguments.logprobs is None:
+            return []
+        ids = self._prompt.ids
+        prompt = Continuation(self._generator.tokenizer)
+        for token in (
+            ScoredToken(ids[0]),
+            *self._generator.score_tokens(ids, self._arguments.logprobs),
+        ):
+            prompt.add(token)
+        prompt.end()
+        return prompt.tokens
+
+    @property
+    def _is_ranked(self) -> bool:
+        """True if the most likely of several continuations are returned."""
+        return (self._arguments.best_of or 0) > self._arguments.n
 
     @property
     def _decoding(self) -> "DecodingConfig":
@@ -345,51 +350,25 @@ class _Generation:
             repetition_penalty=arguments.repetition_penalty,
         )
 
-    def _processors(self, prompt: int) -> "list[LogitsProcessor]":
+    @property
+    def _processors(self) -> "list[LogitsProcessor]":
         from regard.serving.count_penalty import CountPenalty
 
-        arguments = self._arguments
+        presence, frequency = self._arguments.presence_penalty, self._arguments.frequency_penalty
         processors = self._decoding.processors()
-        if arguments.presence_penalty or arguments.frequency_penalty:
-            processors.append(
-                CountPenalty(arguments.presence_penalty, arguments.frequency_penalty, prompt)
-            )
+        if presence or frequency:
+            processors.append(CountPenalty(presence, frequency, len(self._prompt.ids)))
         return processors
 
-    def _echo_tokens(self, prompt: _Prompt) -> list[Token]:
-        """Return the tokens of a prompt where they are asked for; the first has no probability."""
-        from regard.predictors.scored_tokens import ScoredToken
-
-        arguments = self._arguments
-        if not arguments.echo or arguments.logprobs is None:
-            return []
-        echo = _Continuation(self._generator.tokenizer, [], 0, len(prompt.ids), (), True)
-        echo.add(ScoredToken(prompt.ids[0]))
-        for token in self._generator.score_tokens(prompt.ids, arguments.logprobs):
-            echo.add(token)
-        echo.end()
-        return echo.tokens
-
-    def _emit_echo(self, first: int, prompt: _Prompt) -> None:
-        arguments = self._arguments
-        if arguments.stream and arguments.echo:
-            tokens = [token.model_dump() for token in self._echo_tokens(prompt)]
-            for index in range(first, first + arguments.n):
-                self._context.emit({"choice": index, "text": prompt.text, "tokens": tokens})
-
-    def _emit(
-        self, index: int, continuation: "_Continuation", finish_reason: str | None = None
-    ) -> None:
+    def _emit(self, index: int, continuation: Continuation, **end: str) -> None:
+        """Send what is new of a continuation, and its end."""
         if not self._arguments.stream:
             return
         text, tokens = continuation.take()
-        if text or tokens or finish_reason:
-            event: dict[str, Any] = {
-                "choice": index,
-                "text": text,
-                "tokens": [token.model_dump() for token in tokens],
-            }
-            self._context.emit(event | ({"finish_reason": finish_reason} if finish_reason else {}))
+        if text or tokens or end:
+            plain = [token.model_dump() for token in tokens]
+            event = {"choice": self._first + index, "text": text, "tokens": plain}
+            self._context.emit(event | end)
 
 
 def _sampling(arguments: Arguments) -> "Sampling | None":
@@ -400,109 +379,3 @@ def _sampling(arguments: Arguments) -> "Sampling | None":
     assert arguments.temperature is not None
     seed = secrets.randbelow(SEEDS) if arguments.seed is None else arguments.seed % SEEDS
     return Sampling(arguments.temperature, arguments.top_k, arguments.top_p, seed=seed)
-
-
-class _Continuation:
-    """The text of ids after others, with their tokens, up to a stop string.
-
-    Args:
-        tokenizer: The tokenizer of the model.
-        context: Ids before the first.
-        start: Number of characters before the first.
-        limit: Maximum number of ids.
-        stop: Stop strings.
-        describes: Describe the tokens.
-    """
-
-    def __init__(
-        self,
-        tokenizer: "Tokenizer",
-        context: Sequence[int],
-        start: int,
-        limit: int,
-        stop: Sequence[str],
-        describes: bool,
-    ) -> None:
-        from regard.predictors.stop_strings import StopStrings
-        from regard.predictors.stream_text import IncrementalDecoder
-
-        self._tokenizer, self._context, self._limit = tokenizer, list(context[-NEAR:]), limit
-        self._decoder = IncrementalDecoder(tokenizer.decode_after(context))
-        self._stops = StopStrings(stop)
-        self._start, self._decoded = start, 0  # characters before the text, and of it
-        self._describes = describes
-        self._pending: list[Token] = []  # tokens whose text is held back
-        self._log_prob = 0.0
-        self._taken = (0, 0)  # characters and tokens
-        self.ids: list[int] = []
-        self.text = ""
-        self.tokens: list[Token] = []
-
-    @property
-    def is_stopped(self) -> bool:
-        """True if a stop string has ended the text."""
-        return self._stops.reached
-
-    @property
-    def finish_reason(self) -> Literal["stop", "length"]:
-        return "stop" if self.is_stopped or len(self.ids) < self._limit else "length"
-
-    @property
-    def mean_log_prob(self) -> float:
-        return self._log_prob / len(self.ids) if self.ids else 0.0
-
-    def add(self, token: "ScoredToken") -> None:
-        """Append a token."""
-        piece = self._decoder.push(token.id)
-        if self._describes:
-            self._pending.append(self._described(token, len(piece)))
-        self._decoded += len(piece)
-        self.ids.append(token.id)
-        self._log_prob += token.log_prob
-        self._release(self._stops.push(piece))
-
-    def end(self) -> None:
-        """Release what was held back: no token follows."""
-        if not self.is_stopped:
-            self._release(self._stops.push(self._decoder.flush()) + self._stops.flush())
-        if not self.is_stopped:
-            self.tokens += self._pending
-        self._pending = []
-
-    def take(self) -> tuple[str, list[Token]]:
-        """Return the text and the tokens that were not taken before."""
-        characters, tokens = self._taken
-        self._taken = len(self.text), len(self.tokens)
-        return self.text[characters:], self.tokens[tokens:]
-
-    def _release(self, text: str) -> None:
-        self.text += text
-        end = self._start + len(self.text)
-        released = [token for token in self._pending if token.offset < end]
-        self.tokens += released
-        self._pending = self._pending[len(released) :]
-
-    def _described(self, token: "ScoredToken", added: int) -> Token:
-        """Return a token with its text and its place.
-
-        Args:
-            token: The next token.
-            added: Number of characters that it added to the text, those held back before included.
-        """
-        decode = self._tokenizer.decode_after([*self._context, *self.ids[-NEAR:]])
-        own = decode([token.id])
-        if self._decoder.holds_back:
-            before = added
-        else:
-            before = 0 if PART_OF_CHARACTER in own else max(added - len(own), 0)
-
-        def text_of(id_: int) -> str:
-            return decode([id_]) or self._tokenizer.pieces([id_])[0]
-
-        return Token(
-            id=token.id,
-            text=text_of(token.id),
-            log_prob=None if math.isnan(token.log_prob) else token.log_prob,
-            offset=self._start + self._decoded + before,
-            top=[(text_of(id_), log_prob) for id_, log_prob in token.top],
-        )
