@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError
 from regard.predictors.translator import Translation
-from regard.serving.markup import translate_markup, visible_text
+from regard.serving.markup import MAX_TAGS, check_markup, translate_markup, visible_text
 
 TAG = re.compile(r"<[^<>]*>")
 
@@ -147,6 +147,12 @@ def test_visible_text_has_a_line_for_each_block() -> None:
 def test_a_wrong_declaration_is_refused() -> None:
     with pytest.raises(DataError, match="declaration"):
         translated("<![wrong[ x")
+
+
+def test_too_many_tags_are_refused() -> None:
+    check_markup(["<p>" * MAX_TAGS])
+    with pytest.raises(DataError, match="translate fewer at once"):
+        check_markup(["<p>" * MAX_TAGS, "<p>"])
 
 
 @pytest.mark.parametrize(

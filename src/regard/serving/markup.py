@@ -11,9 +11,12 @@ in the source is written so in the translation.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from regard.errors import DataError
 from regard.predictors.translator import Translation
 from regard.serving.inline_tags import Pieces, pieces_to_translate, place_tags
 from regard.serving.markup_parser import BlockText, Part, parse
+
+MAX_TAGS = 50_000
 
 Translate = Callable[[Sequence[str]], Sequence[Sequence[Translation]]]  # best first, of each text
 Candidates = Mapping[str, Sequence[Translation]]  # of each text
@@ -50,6 +53,19 @@ def translate_markup(
         for piece, own in _translated(pieces, translate_pieces or translate).items()
     }
     return [_filled(parts, candidates, by_piece) for parts in parsed]
+
+
+def check_markup(documents: Sequence[str]) -> None:
+    """Refuse documents that take seconds to parse.
+
+    Raises:
+        DataError: They have too many tags.
+    """
+    tags = sum(document.count("<") for document in documents)
+    if tags > MAX_TAGS:
+        raise DataError(
+            f"there are {tags:,} tags, more than {MAX_TAGS:,}: translate fewer at once."
+        )
 
 
 def visible_text(document: str) -> str:

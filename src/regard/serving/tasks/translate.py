@@ -76,6 +76,10 @@ def observes(arguments: Arguments) -> bool:
 
 def run(predictor: "Translator", arguments: Arguments, context: TaskContext) -> Result:
     """Translate each text; stream the translations, one after the other."""
+    if arguments.html:
+        from regard.serving.markup import check_markup
+
+        check_markup(arguments.texts)
     request = _Request(predictor, arguments, context)
     directions = _directions(predictor, arguments)
     candidates = (
