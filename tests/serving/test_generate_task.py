@@ -185,6 +185,17 @@ def test_tokens_have_their_places_and_scores(generator, settings: dict[str, Any]
     assert offsets == sorted(offsets)
 
 
+def test_tokens_of_a_prompt_have_their_places_in_it(generator) -> None:
+    prompt = "The  animal\ndidn't 🦊  cross"  # the tokenizer knows neither two spaces nor a newline
+    (choice,) = run(generator, prompt, max_tokens=4, echo=True, logprobs=0).choices
+    assert choice.text.startswith(prompt)
+    assert choice.tokens is not None
+    for token in choice.tokens[1:]:
+        if "\ufffd" not in token.text:
+            assert choice.text[token.offset :].split()[0].startswith(token.text.strip())
+    assert choice.tokens[-4].offset == len(prompt)
+
+
 def test_echo_is_streamed_first(generator) -> None:
     result, events = streamed(generator, EN, max_tokens=5, echo=True, logprobs=1, n=2)
     for index, choice in enumerate(result.choices):

@@ -126,17 +126,18 @@ class Continuation:
         decode = self._tokenizer.decode_after([*self._context, *self.ids[-NEAR:]])
         own = decode([token.id])
         if self._decoder.holds_back:
-            before = added
+            before = added - len(own.removesuffix(INCOMPLETE))
         else:
-            before = 0 if INCOMPLETE in own else max(added - len(own), 0)
+            before = 0 if INCOMPLETE in own else added - len(own)
 
         def text_of(id_: int) -> str:
-            return decode([id_]) or self._tokenizer.pieces([id_])[0]
+            text = decode([id_]) or self._tokenizer.decode([id_])
+            return text or self._tokenizer.pieces([id_])[0]
 
         return Token(
             id=token.id,
             text=text_of(token.id),
             log_prob=None if math.isnan(token.log_prob) else token.log_prob,
-            offset=self._decoded + before,
+            offset=self._decoded + max(before, 0),
             top=[(text_of(id_), log_prob) for id_, log_prob in token.top],
         )

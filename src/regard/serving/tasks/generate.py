@@ -130,17 +130,18 @@ def _in_threads(functions: Sequence[Callable[[], T]]) -> list[T]:
 class _Prompt(NamedTuple):
     ids: list[int]
     text: str
+    is_text: bool  # and not given as ids
 
 
 def _prompt(generator: "TextGenerator", prompt: str | list[int]) -> _Prompt:
     if isinstance(prompt, str):
-        return _Prompt(generator.prompt_ids(prompt), prompt)
+        return _Prompt(generator.prompt_ids(prompt), prompt, is_text=True)
     import numpy as np
 
     from regard.engine.checks import check_ids
 
     check_ids(np.array(prompt), len(generator.tokenizer))
-    return _Prompt(prompt, generator.tokenizer.decode(prompt))
+    return _Prompt(prompt, generator.tokenizer.decode(prompt), is_text=False)
 
 
 def _check_combination(arguments: Arguments) -> None:
@@ -325,12 +326,15 @@ class _Generation:
             return []
         ids = self._prompt.ids
         prompt = Continuation(self._generator.tokenizer)
-        for token in (
-            ScoredToken(ids[0]),
-            *self._generator.score_tokens(ids, self._arguments.logprobs),
-        ):
-            prompt.add(token)
+        prompt.add(ScoredToken(ids[0]))
+        for scored in self._generator.score_tokens(ids, self._arguments.logprobs):
+            prompt.add(scored)
         prompt.end()
+        if self._prompt.is_text:  # whose white space may not be that of the tokens
+            spans = self._generator.tokenizer.spans(self._prompt.text)
+            before = [0] * (len(ids) - len(spans))
+            for token, offset in zip(prompt.tokens, [*before, *(s[1] for s in spans)], strict=True):
+                token.offset = offset
         return prompt.tokens
 
     @property
