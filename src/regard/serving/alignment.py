@@ -13,7 +13,6 @@ from regard.missing_modules import required_by
 from regard.serving.tasks.base import TaskContext
 
 if TYPE_CHECKING:
-
     from regard.insight.alignment import Weights
     from regard.predictors.translator import Translator
 
