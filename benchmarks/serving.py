@@ -23,7 +23,17 @@ import overload
 from engine_process import run_engine
 from report import describe_machine, isa_name, summary, table, with_stored_rows, write_results
 from server_process import ServerProcess, running_server
-from serving_setup import OURS, SERVERS, THREADS, TOKENS, WORKLOADS, Models, Workload
+from serving_setup import (
+    FEWEST,
+    MOST,
+    OURS,
+    SERVERS,
+    THREADS,
+    TOKENS,
+    WORKLOADS,
+    Models,
+    Workload,
+)
 
 CLIENTS = (1, 8, 64, 256)
 CAPACITY = 64  # clients for which the capacity of a server is measured
@@ -41,12 +51,13 @@ second that the best peer with as many bits answers for {CAPACITY} clients, and 
 the time at which a request was due. Translation: the French → English model of the package with
 plain greedy decoding, the lines of Multi30k's test_2016_flickr (Elliott et al. 2016, 2017) by
 LibreTranslate's protocol. Completion: a language model with random weights
-({llama_cpp.SHAPES[0].name}), {TOKENS} tokens after a random prompt of {llama_cpp.PROMPT}, by the
-protocol of OpenAI. llama.cpp gets ids instead of text; it stores keys and values in half precision,
-but with F32 weights in float32. First token: the median time to the first text of a streamed
-answer. CPU: of all processes of the server, for an answer. Same: part of the answers that equal
-those of Regard in float32. Speedup: Regard's requests a second over those of the best peer with as
-many bits; in brackets, its 99th percentile over that of this peer."""
+({llama_cpp.SHAPES[0].name}), {TOKENS} tokens after a random prompt of {llama_cpp.PROMPT}, by
+OpenAI's; *of any length*: {FEWEST} to {MOST} tokens, as many on average. llama.cpp gets ids instead
+of text; it stores keys and values in half precision, but with F32 weights in float32. First token:
+the median time to the first text of a streamed answer. CPU: of all processes of the server, for an
+answer. Same: part of the answers that equal those of Regard in float32. Speedup: Regard's requests
+a second over those of the best peer with as many bits; in brackets, its 99th percentile over that
+of this peer."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Benchmark(Models(Path(folder), shape), Path(folder), options)
         if options.overload:
-            measured = [bench.overload(workload) for workload in chosen if not workload.streams]
+            measured = [bench.overload(workload) for workload in chosen if workload.is_plain]
         else:
             measured = [row for workload in chosen for row in bench.rows(workload)]
     if options.smoke:
@@ -124,8 +135,8 @@ class Benchmark:
                 capacity = capacities.get(SERVERS[name].bits, 0.0)
                 rates = {Load(share=share): share * capacity for share in SHARES if capacity}
                 self._measure(workload, name, rates, results)
-            for name in set(OURS.values()) & set(names):
-                if not workload.streams:
+            for name in OURS.values():
+                if name in names and workload.is_plain:
                     overheads[name].append(self._overhead(workload, name))
         yield from _rows(workload, results)
         if overheads:
@@ -186,7 +197,7 @@ class Benchmark:
         return {"in_process": direct, "served": served, "overhead": served - direct}
 
     def _bodies(self, workload: Workload, name: str) -> list[str]:
-        return [workload.body(name, text) for text in self._models.texts(workload)]
+        return workload.bodies(name, self._models.texts(workload))
 
     def _running(
         self, workload: Workload, name: str, workers: int = 1, threads: int = THREADS

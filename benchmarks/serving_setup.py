@@ -2,8 +2,9 @@
 
 import gzip
 import json
+import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from shared_data import DATA
 SCRIPTS = Path(__file__).parent / "servers"
 TEXTS = DATA / "multi30k" / "test_2016_flickr.fr.gz"
 PROMPTS, TOKENS, THREADS = 1024, 64, 2
+FEWEST, MOST = 8, 120  # tokens of completions of different lengths: 64 on average
 CORES = ((2, 1), (1, 2))  # workers and the threads of each: the better setting counts
 
 
@@ -49,6 +51,12 @@ class Workload:
     name: str
     task: str  # translation or completion
     streams: bool = False
+    varies: bool = False  # the requests ask for different numbers of tokens
+
+    @property
+    def is_plain(self) -> bool:
+        """True if it is the first workload of its task."""
+        return not (self.streams or self.varies)
 
     @property
     def path(self) -> str:
@@ -58,11 +66,18 @@ class Workload:
         """Return the servers that do the task."""
         return [name for name in names if self.task == "completion" or "llama.cpp" not in name]
 
-    def body(self, server: str, text: str) -> str:
-        """Return the body of a request, in the dialect of a server."""
+    def bodies(self, server: str, texts: Sequence[str]) -> list[str]:
+        """Return the bodies of requests, in the dialect of a server."""
+        draw = random.Random(0)
+        return [
+            self._body(server, text, draw.randint(FEWEST, MOST) if self.varies else TOKENS)
+            for text in texts
+        ]
+
+    def _body(self, server: str, text: str, tokens: int) -> str:
         if self.task == "translation":
             return json.dumps({"q": text, "source": "fr", "target": "en", "format": "text"})
-        body: dict[str, Any] = {"model": "regard", "prompt": text, "max_tokens": TOKENS}
+        body: dict[str, Any] = {"model": "regard", "prompt": text, "max_tokens": tokens}
         body |= {"temperature": 0, "stream": self.streams}
         if "llama.cpp" in server:  # its tokenizer has no merges: it gets ids
             ids = [int(word.removeprefix("w")) for word in text.split()]
@@ -75,6 +90,7 @@ WORKLOADS = (
     Workload("translation", "translation"),
     Workload("completion", "completion"),
     Workload("streamed completion", "completion", streams=True),
+    Workload("completion of any length", "completion", varies=True),
 )
 
 

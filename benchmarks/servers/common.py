@@ -32,7 +32,7 @@ MAX_TARGET = 191  # tokens of a translation
 
 Rows = list[list[int]]
 Emit = Callable[[list[tuple[int, int]]], None]  # rows of a batch with their next tokens
-Decode = Callable[[Rows, int, Emit | None], Rows]  # sources, maximum number of tokens → targets
+Decode = Callable[[Rows, list[int], Emit | None], Rows]  # sources, their limits → targets
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,8 @@ class Batcher:
         def emit(step: list[tuple[int, int]]) -> None:
             self._loop.call_soon_threadsafe(_deliver, batch, step)
 
-        return self._decode(
-            rows, max(request.tokens for request in batch), emit if streams else None
-        )
+        limits = [request.tokens for request in batch]
+        return self._decode(rows, limits, emit if streams else None)
 
 
 def _deliver(batch: list[Request], step: list[tuple[int, int]]) -> None:

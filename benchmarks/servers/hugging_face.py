@@ -25,11 +25,11 @@ def load(settings: Settings) -> Decode:
         return {"input_ids": ids, "attention_mask": token_mask}
 
     @torch.inference_mode()
-    def decode(rows: Rows, tokens: int, emit: Emit | None) -> Rows:
+    def decode(rows: Rows, limits: list[int], emit: Emit | None) -> Rows:
         inputs = batch(rows if is_completion else [[*row, end_id] for row in rows])
         generated = model.generate(
             **inputs,
-            max_new_tokens=tokens,
+            max_new_tokens=max(limits),
             num_beams=1,
             do_sample=False,
             streamer=None if emit is None else _Steps(emit),
