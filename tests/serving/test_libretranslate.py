@@ -212,12 +212,16 @@ def test_clients_send_their_key_in_a_field(tmp_path: Path) -> None:
         (b"", "application/json; charset=utf-8", b'{"api_key": "k"}', "k"),
         (b"", "application/x-www-form-urlencoded", b"q=a&api_key=k%20", "k "),
         (b"api_key=", "", b"", None),
-        (b"api_key=a&api_key=b", "", b"", None),
+        (b"api_key=a&api_key=b", "", b"", "a"),
+        (b"", "multipart/form-data; boundary=x", b'--x\r\nname="api_key"\r\n\r\nk%20\r\n', "k%20"),
+        (b"", "multipart/form-data; boundary=x", b'name="api_key"' * 100_000, None),
+        (b"", "application/x-www-form-urlencoded", b"api_key=&" * 100_000, None),
+        (b"", "application/x-www-form-urlencoded", b"my_api_key=k", None),
         (b"", "application/json", b'{"api_key": 1}', None),
         (b"", "application/json", b"[1]", None),
         (b"", "application/json", b"{", None),
         (b"", "application/json", b"[" * 100_000, None),
-        (b"", "application/x-www-form-urlencoded", b"api_key=%ff", None),
+        (b"", "application/x-www-form-urlencoded", b"api_key=%ff", "\ufffd"),
     ],
 )
 def test_the_key_of_a_request(query: bytes, kind: str, body: bytes, key: str | None) -> None:

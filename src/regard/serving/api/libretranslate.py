@@ -10,7 +10,7 @@ from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
@@ -21,6 +21,7 @@ from regard.data.languages import describe_language
 from regard.errors import shortened
 from regard.serving.api._bodies import (
     FORM,
+    JSON,
     MULTIPART,
     NO_OBJECT,
     first_problem,
@@ -28,7 +29,6 @@ from regard.serving.api._bodies import (
     media_type,
     read_body,
     read_multipart,
-    url_fields,
 )
 from regard.serving.api._translators import Detection, Translators, known_language
 from regard.serving.documents import FORMATS, parse_document, translate_in_parts
@@ -41,7 +41,11 @@ from regard.serving.tasks.translate import MAX_ALTERNATIVES
 
 AUTO = "auto"
 DOWNLOADS, DOWNLOAD = "/download_file/", "download_file"  # path, name of the route
-MULTIPART_KEY = re.compile(rb"name=\"?api_key\"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)")
+# The key in a form of each kind; bounded, for bodies that are made to take long.
+FORM_KEY = re.compile(rb"(?:^|&)api_key=([^&]{0,1000})")
+MULTIPART_KEY = re.compile(
+    rb'name="?api_key"?[^\r\n]{0,200}+\r\n(?:[^\r\n]{1,200}+\r\n){0,5}+\r\n([^\r\n]{0,1000})'
+)
 PREFIXES = (
     "/translate",
     "/translate_file",
@@ -180,15 +184,19 @@ def error_body(error: ServingError) -> dict[str, Any]:
 
 def api_key(query_string: bytes, headers: Headers, body: bytes) -> str | None:
     """Return the API key in the fields of a request, or None."""
+    kind = media_type(headers)
+    if kind == JSON:
+        return _json_key(body)
+    in_form = MULTIPART_KEY.search(body) if kind == MULTIPART else FORM_KEY.search(body)
+    match = in_form or FORM_KEY.search(query_string)
+    value = match[1].decode(errors="replace") if match else ""
+    return (value if kind == MULTIPART and in_form else unquote_plus(value)) or None
+
+
+def _json_key(body: bytes) -> str | None:
     try:
-        match media_type(headers):
-            case "application/json":
-                fields = json.loads(body)
-            case "multipart/form-data":
-                fields = {"api_key": key[1].decode()} if (key := MULTIPART_KEY.search(body)) else {}
-            case kind:
-                fields = url_fields(query_string) | url_fields(body if kind == FORM else b"")
-    except (BadRequest, ValueError, RecursionError):
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
         return None  # the route refuses it
     key = fields.get("api_key") if isinstance(fields, dict) else None
     return key if isinstance(key, str) and key else None
