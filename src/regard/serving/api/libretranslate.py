@@ -44,7 +44,7 @@ DOWNLOADS, DOWNLOAD = "/download_file/", "download_file"  # path, name of the ro
 # The key in a form of each kind; bounded, for bodies that are made to take long.
 FORM_KEY = re.compile(rb"(?:^|&)api_key=([^&]{0,1000})")
 MULTIPART_KEY = re.compile(
-    rb'name="?api_key"?[^\r\n]{0,200}+\r\n(?:[^\r\n]{1,200}+\r\n){0,5}+\r\n([^\r\n]{0,1000})'
+    rb'name="?api_key"?[^\r\n]{0,20}+\r\n(?:[^\r\n]{1,200}+\r\n){0,5}+\r\n([^\r\n]{0,1000})'
 )
 PREFIXES = (
     "/translate",
