@@ -27,6 +27,7 @@ Pieces = Mapping[str, Sequence[str]]  # translations of each piece of a text, be
 NO_SPACES = re.compile(r"\S+")
 LETTER = re.compile(r"[^\W\d_]")
 WORDS = re.compile(r"\w.*\w|\w", re.DOTALL)  # without the punctuation around them
+MAX_PIECE = 5  # words; longer ones are rarely in the translation as they are by themselves
 MAX_LIKE = 200  # characters that are compared
 
 
@@ -92,7 +93,7 @@ def pieces_to_translate(tagged: TaggedText, translation: str, segments: Segments
         if piece not in copied
     ]
     texts = (piece.of(tagged.text).strip() for piece in pieces)
-    return [text for text in texts if LETTER.search(text)]
+    return [text for text in texts if LETTER.search(text) and len(text.split()) <= MAX_PIECE]
 
 
 def place_tags(
