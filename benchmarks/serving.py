@@ -281,11 +281,11 @@ def _median(values: Sequence[Any]) -> Any:
 
 def describe(results: Mapping[str, Any]) -> str:
     """Return the section of the page: a summary, then the tables of each instruction set."""
-    measured = {
-        isa: {"rows": [row for row in result["rows"] if row["engines"]]}
-        for isa, result in results.items()
-    }
-    parts = [INTRODUCTION, summary("speedup over the best peer", measured, OURS, _speedup)]
+    parts = [
+        INTRODUCTION,
+        summary("speedup over the best peer", _with(results, "client"), OURS, _speedup),
+        summary("99th percentile over the best peer's", _with(results, "arrivals"), OURS, _slowest),
+    ]
     for isa, result in results.items():
         parts.append(f"### {isa_name(isa)}, serving\n\n{describe_machine(result['machine'])}")
         parts += [text for workload in WORKLOADS if (text := _loads(workload, result["rows"]))]
@@ -293,25 +293,44 @@ def describe(results: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def _with(results: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the rows of closed loops, or those of arrivals."""
+    return {
+        isa: {"rows": [row for row in result["rows"] if row["engines"] and kind in row["name"]]}
+        for isa, result in results.items()
+    }
+
+
 def _speedup(engines: Mapping[str, Any], name: str) -> str:
-    """Return Regard's speed relative to the best peer with as many bits, and the latencies'."""
-    peer = _best_peer(engines, name)
-    if name not in engines or peer is None:
+    """Return Regard's requests a second relative to the best peer, and its 99th percentile."""
+    peers = _peers(engines, name)
+    if not peers:
         return "not measured"
-    own = engines[name]
+    peer, own = max(peers, key=lambda peer: peer["requests_per_second"]), engines[name]
     ratio = own["requests_per_second"] / peer["requests_per_second"]
     return f"**{ratio:.2f}×** ({own['latency']['99'] / peer['latency']['99']:.2f}×)"
 
 
-def _best_peer(engines: Mapping[str, Any], name: str) -> Result | None:
-    """Return the peer of a server with the most requests a second."""
-    peers = [
+def _slowest(engines: Mapping[str, Any], name: str) -> str:
+    """Return Regard's 99th percentile relative to that of the best peer."""
+    peers = _peers(engines, name)
+    if not peers:
+        return "not measured"
+    best = min(peer["latency"]["99"] for peer in peers)
+    return f"**{engines[name]['latency']['99'] / best:.2f}×**"
+
+
+def _peers(engines: Mapping[str, Any], name: str) -> list[Result]:
+    """Return the results of the peers of a server that answered; none if it did not."""
+    if not engines.get(name, {}).get("latency"):
+        return []
+    return [
         engine
         for peer, engine in engines.items()
-        if peer not in OURS.values() and SERVERS[peer].bits == SERVERS[name].bits
+        if peer not in OURS.values()
+        and SERVERS[peer].bits == SERVERS[name].bits
+        and engine["latency"]
     ]
-    answering = [peer for peer in peers if peer["latency"]]
-    return max(answering, key=lambda peer: peer["requests_per_second"], default=None)
 
 
 def _loads(workload: Workload, rows: Sequence[Mapping[str, Any]]) -> str:
