@@ -20,7 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TESTS = ["tests/native", "tests/engine", "tests/attention/test_sparse_kernel.py"]
+TESTS = [
+    "tests/native",
+    "tests/engine",
+    "tests/attention/test_sparse_kernel.py",
+    "tests/serving/batching",  # many threads
+]
 # Too slow or too large under a sanitizer: they limit the memory of a child, or compile.
 LEFT_OUT = "not memory and not driver and not processor and not bfloat16"
 SECONDS = 5  # of the driver

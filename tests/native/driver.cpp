@@ -41,6 +41,13 @@ void *operator new(size_t size) {
   if (void *memory = std::malloc(size ? size : 1)) return memory;
   throw std::bad_alloc();
 }
+void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc &) {
+    return nullptr;
+  }
+}
 void *operator new[](size_t size) { return operator new(size); }
 void operator delete(void *memory) noexcept { std::free(memory); }
 void operator delete(void *memory, size_t) noexcept { std::free(memory); }

@@ -33,6 +33,10 @@ class Counted:
         output: tuple[Scores, Any] = self.model.extend(ids, state)
         return output
 
+    def prefill(self, ids: Ids, state: Any) -> Any:
+        self.calls += 1
+        return self.model.prefill(ids, state)
+
 
 @dataclass
 class CountedDrafter:
