@@ -39,8 +39,10 @@ from regard.data.tokenizers import bpe
 from report import machine, table, write_results
 
 CASES, SEED, CLIENTS = 10_000, 0, 8
+OPTIONS = ("--port", "0", "--json-logs", "--max-seconds", "20")
 EXAMPLES = 200  # of schemathesis, for each operation
 ANSWER_SECONDS = 60.0  # for a whole request
+IDLE_SECONDS = 30.0  # until nothing is computed any more, when all clients are gone
 PATIENCE = 1.0  # with the answer to half a request
 WAIT_SECONDS = 40.0  # until the server closes a connection that it waits for
 CHECK_EVERY = 250  # requests
@@ -162,15 +164,26 @@ class Server:
         with urlopen(request, timeout=ANSWER_SECONDS) as answer:
             return json.load(answer)
 
-    def megabytes(self) -> float:
-        """Return the memory of the server and its workers; shared pages count once."""
+    def megabytes(self) -> dict[str, float]:
+        """Return the memory of the server and of its workers; shared pages count once."""
         own = self.process.pid
-        pids = [own, *(pid for pid, parent in _parents() if parent == own)]
-        return sum(map(_pss, pids)) / 2**20
+        workers = [pid for pid, parent in _parents() if parent == own]
+        named = {"server": own} | {f"{_model(pid)} {pid}": pid for pid in workers}
+        return {name: round(_pss(pid) / 2**20) for name, pid in named.items()}
 
-    def restarts(self) -> int:
-        found = re.findall(r"^regard_worker_restarts_total\{.*\} (\S+)", self.get("/metrics"), re.M)
-        return int(sum(map(float, found)))
+    def sum_of(self, metric: str) -> int:
+        """Return a metric, of all models together."""
+        values = re.findall(rf"^{metric}\{{.*\}} (\S+)", self.get("/metrics"), re.MULTILINE)
+        return int(sum(map(float, values)))
+
+    def await_rest(self) -> list[str]:
+        """Wait until no request is computed; return what is wrong if there is one for long."""
+        deadline = time.monotonic() + IDLE_SECONDS
+        while time.monotonic() < deadline:
+            if not self.sum_of("regard_active_requests") + self.sum_of("regard_waiting_requests"):
+                return []
+            time.sleep(0.5)
+        return ["requests are computed whose clients are gone"]
 
     def problems(self) -> list[str]:
         """Return the tracebacks and bugs in the log, the ends of them."""
@@ -194,6 +207,13 @@ def _parents() -> Iterator[tuple[int, int]]:
             yield int(folder.name), int((folder / "stat").read_text().rpartition(")")[2].split()[1])
 
 
+def _model(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        return Path(words[words.index("regard.serving.worker") + 2]).name
+    return "?"
+
+
 def _pss(pid: int) -> int:
     with contextlib.suppress(OSError):
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -202,15 +222,15 @@ def _pss(pid: int) -> int:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Server]:
+def serving(folder: Path) -> Iterator[Server]:
     """Run `regard serve` with a translator and small models."""
     runs = write_runs(folder)
-    command = [sys.executable, "-m", "regard", "serve", "fr-en", *map(str, runs), "--port", "0"]
+    command = [sys.executable, "-m", "regard", "serve", "fr-en", *map(str, runs)]
     log = folder / "log"
     with (
         log.open("w") as errors,
         subprocess.Popen(
-            [*command, "--json-logs", *options], stdout=subprocess.PIPE, stderr=errors, text=True
+            [*command, *OPTIONS], stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
     ):
         assert process.stdout
@@ -219,7 +239,7 @@ def serving(folder: Path, *options: str) -> Iterator[Server]:
             raise SystemExit(log.read_text())
         try:
             server = Server(process, line.split()[0], log)
-            server.check()
+            server.check()  # the first answers are the good ones
             yield server
         finally:
             process.send_signal(signal.SIGTERM)
@@ -327,13 +347,14 @@ def campaign(server: Server, numbers: range, seed: int) -> dict[str, Any]:
             now = server.megabytes()
             if batch.stop - numbers.start >= MEASURE_AFTER or batch.stop == numbers.stop:
                 memory.append(now)
-            print(f"{batch.stop:,}: {len(defects)} defects, {now:.0f} MB", flush=True)
+            print(f"{batch.stop:,}: {len(defects)} defects, {now}", flush=True)
+    defects += server.await_rest()
     return {
         "cases": len(numbers),
         "seed": seed,
         "routes": {name: dict(sorted(counts.items())) for name, counts in sorted(routes.items())},
         "defects": defects,
-        "worker_restarts": server.restarts(),
+        "worker_restarts": server.sum_of("regard_worker_restarts_total"),
         "megabytes": {"first": round(memory[0]), "last": round(memory[-1])},
         "slowest_seconds": round(slowest, 1),
         "seconds": round(time.monotonic() - begin),

@@ -5,6 +5,7 @@ A case is determined by its number and the seed: the same bytes, in the same par
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -192,7 +193,8 @@ def _values(operation: Operation, draw: Random) -> HostileRequest:
     """Damage values, names or bytes of the body."""
     body = operation.file or json.dumps(operation.body or {"model": "lm"}).encode()
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
-        body = draw.choice(mutations.LINES if operation.file else mutations.JSON)(body, draw)
+        with suppress(ValueError, RecursionError):  # it is damaged too much to be damaged again
+            body = draw.choice(mutations.LINES if operation.file else mutations.JSON)(body, draw)
     return _request(message(operation, body))
 
 

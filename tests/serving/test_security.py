@@ -25,6 +25,7 @@ from regard.serving.middleware.answers import AnswerErrors
 from regard.serving.middleware.hosts import CheckHost, CheckOrigin
 from regard.serving.middleware.request_ids import RequestIds
 from regard.serving.middleware.security_headers import SecurityHeaders
+from regard.serving.text_limits import MAX_CHARACTERS, check_texts
 
 from .http_in_thread import ask
 
@@ -341,3 +342,14 @@ def test_listening_beyond_this_machine_needs_keys_or_a_word(tmp_path: Path) -> N
     missing = [*command, "--keys", str(tmp_path / "none")]
     done = subprocess.run(missing, capture_output=True, text=True, timeout=30, env=dict(os.environ))
     assert (done.returncode, "cannot be read" in done.stderr) == (1, True)
+
+
+def test_texts_that_no_model_reads_are_refused_before_they_cost_memory(server) -> None:
+    """8 of 3 MB at once took 450 MB of the worker, for good."""
+    long = {"q": "a" * (MAX_CHARACTERS + 1)}
+    assert server.client.post("/detect", json=long).status_code == 413
+    assert server.client.post("/detect", json={"q": "a " * 50_000}).status_code == 200
+    body = {"model": "lm", "prompt": [long["q"]]}
+    answer = server.client.post("/v1/completions", json=body)
+    assert (answer.status_code, "131,072" in answer.json()["error"]["message"]) == (413, True)
+    check_texts({"prompts": [[1, 2]] * 1000, "n": 1, "stop": ["a" * MAX_CHARACTERS, None]})

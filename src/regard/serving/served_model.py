@@ -16,6 +16,7 @@ from regard.serving.model_info import read_model_info
 from regard.serving.request_queue import RequestQueue
 from regard.serving.settings import ServerSettings
 from regard.serving.tasks.base import observes
+from regard.serving.text_limits import check_texts
 from regard.serving.worker_client import WorkerClient
 from regard.serving.worker_process import WorkerProcess, model_version
 from regard.serving.worker_slot import WorkerSlot
@@ -78,12 +79,13 @@ class ServedModel:
         Raises:
             ServingError: The request was refused, failed, or took too long.
         """
+        data = arguments.model_dump(mode="json")
+        check_texts(data)
         deadline = time.monotonic() + self._settings.max_seconds
         with self.queue.place():
             self._reload_if_replaced()
             worker = await self._loaded_worker(self._slot(task, arguments))
             seconds = deadline - time.monotonic()
-            data = arguments.model_dump(mode="json")
             async with aclosing(worker.stream(task, data, seconds)) as events:
                 async for event in events:
                     yield event

@@ -38,6 +38,7 @@ from regard.serving.models import Models
 from regard.serving.settings import ServerSettings
 from regard.serving.tasks.base import MAX_TEXTS
 from regard.serving.tasks.translate import MAX_ALTERNATIVES
+from regard.serving.text_limits import MAX_CHARACTERS
 
 AUTO = "auto"
 DOWNLOADS, DOWNLOAD = "/download_file/", "download_file"  # path, name of the route
@@ -300,7 +301,7 @@ class _Server:
         languages = self._translators.languages() or ["en"]
         target = "en" if "en" in languages else languages[0]
         return {
-            "charLimit": -1,
+            "charLimit": MAX_CHARACTERS,
             "frontendTimeout": 500,
             "apiKeys": self._needs_key,
             "keyRequired": self._needs_key,

@@ -33,10 +33,10 @@ class LimitBodies:
         self._app, self._limits = app, BodyLimits(max_bytes, max_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _has_body(headers := Headers(scope=scope)):
+        if scope["type"] != "http":
             return await self._app(scope, receive, send)
         try:
-            body = await read_body(receive, headers, self._limits)
+            body = await read_body(receive, Headers(scope=scope), self._limits)
         except ClientDisconnect:
             return None
         except BodyTooSlowError:
@@ -46,7 +46,3 @@ class LimitBodies:
             limit = self._limits.max_bytes
             raise TooLarge(f"the request is larger than {limit:,} bytes; send less.") from None
         return await self._app(scope, replay(body, receive), send)
-
-
-def _has_body(headers: Headers) -> bool:
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
