@@ -32,15 +32,19 @@ def attention_page() -> AttentionPage:
         Unprocessable: torch is not installed.
     """
     with _rendering:
-        return _rendered()
+        page = _rendered()
+    if isinstance(page, str):
+        raise Unprocessable(page)
+    return page
 
 
-@cache
-def _rendered() -> AttentionPage:
+@cache  # a failure too: whoever asks again and again starts one process
+def _rendered() -> AttentionPage | str:
+    """Return the page, or why there is none."""
     command = [sys.executable, "-P", "-m", "regard.serving.attention_page"]
     process = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=SECONDS)
     if process.returncode:
-        raise Unprocessable(process.stderr.strip().rpartition("\n")[2])
+        return process.stderr.strip().rpartition("\n")[2]
     policy, _, html = process.stdout.partition("\n")
     return AttentionPage(policy, html)
 

@@ -1,6 +1,7 @@
 """Messages between the server and a worker: JSON objects, one a line, over a Unix socket.
 
-    server → worker   {"id": 7, "task": "translate", "arguments": {…}, "seconds": 120.0}
+    server → worker   {"id": 7, "task": "translate", "arguments": {…}, "seconds": 120.0,
+                       "request_id": "5f0c2b9a"}
                       {"cancel": 7}
     worker → server   {"ready": {"seconds": 0.4}}        the model is loaded, or
                       {"failed": "the reason."}          the worker ends

@@ -88,7 +88,7 @@ class Worker:
         send = partial(self._send_event, number)
         context = TaskContext(send, message["seconds"], self._max_tokens)
         self._contexts[number] = context
-        self._pool.submit(self._answer, number, message["task"], message["arguments"], context)
+        self._pool.submit(self._answer, message, context)
 
     def stats(self) -> dict[str, Any]:
         """Return the state of the worker, as plain data."""
@@ -103,17 +103,18 @@ class Worker:
     def _send_event(self, number: int, event: dict[str, Any]) -> None:
         self._outbox.send({"id": number, "event": event})
 
-    def _answer(
-        self, number: int, name: str, arguments: dict[str, Any], context: TaskContext
-    ) -> None:
+    def _answer(self, message: Message, context: TaskContext) -> None:
+        number = message["id"]
         self._running.add(number)
         try:
-            answer = self._run(name, arguments, context)
+            answer = self._run(message["task"], message["arguments"], context)
         except Canceled:
             answer = {}
         finally:
             self._running.discard(number)
             del self._contexts[number]
+        if "traceback" in answer:  # the log names the request
+            answer["request_id"] = message.get("request_id")
         if answer:
             self._outbox.send({"id": number, **answer})
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from regard.serving.errors import ServingError, TimedOut, Unavailable, error_of_status
 from regard.serving.messages import DamagedMessageError, Decoder, Message, encode
+from regard.serving.request_record import current_record
 from regard.serving.worker_process import Version, WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class WorkerClient(asyncio.Protocol):
             seconds, replies.put_nowait, {"error": TIMED_OUT}
         )
         request = {"id": number, "task": task, "arguments": arguments, "seconds": seconds}
+        request["request_id"] = current_record().id
         try:
             self._send(request)
             while "event" in (reply := await replies.get()):
@@ -166,7 +168,10 @@ class WorkerClient(asyncio.Protocol):
         if "event" not in message:
             self._replies.pop(number, None)
         if "traceback" in message:
-            logger.error("%s: a bug in Regard:\n%s", self._name, message["traceback"])
+            logger.error(
+                "%s: a bug in Regard, in the request %s:\n%s",
+                *(self._name, message.get("request_id"), message["traceback"]),
+            )
         if replies is not None:  # otherwise the request was canceled
             replies.put_nowait(message)
 
