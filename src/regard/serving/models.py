@@ -53,6 +53,7 @@ class Models:
         self._settings = settings
         self._runs = named_runs(settings.runs)
         self._served: dict[Path, ServedModel] = {}
+        self._infos: dict[str, tuple[ModelInfo, ModelInfo]] = {}  # of the folder, and by this name
         for name, run in self._runs.items():
             if run.folder not in self._served:
                 self._served[run.folder] = ServedModel(run.folder, name, settings, process)
@@ -70,8 +71,12 @@ class Models:
         Raises:
             NotFound: There is no model of this name.
         """
-        served = self._find(name)
-        return replace(served.info, name=name, target=self._runs[name].target)
+        info = self._find(name).info
+        of_folder, named = self._infos.get(name, (None, info))
+        if of_folder is not info:  # not known yet, or of a model that was replaced
+            named = replace(info, name=name, target=self._runs[name].target)
+            self._infos[name] = info, named
+        return named
 
     def for_task(self, task: str, name: str | None = None) -> ModelInfo:
         """Return the model of a name, or the first one for a task if there is none of the name.
