@@ -346,7 +346,7 @@ def campaign(server: Server, numbers: range, seed: int) -> dict[str, Any]:
             defects += [f"after {batch.stop}: {problem}" for problem in server.check()]
             now = server.megabytes()
             if batch.stop - numbers.start >= MEASURE_AFTER or batch.stop == numbers.stop:
-                memory.append(now)
+                memory.append(sum(now.values()))
             print(f"{batch.stop:,}: {len(defects)} defects, {now}", flush=True)
     defects += server.await_rest()
     return {

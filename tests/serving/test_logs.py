@@ -83,6 +83,14 @@ def test_lines_for_programs_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ValueError: a\nb" in failure["traceback"]
 
 
+def test_probes_are_logged_when_they_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    with configured(monkeypatch) as stream:
+        logs.log_request(RequestRecord(method="GET", route="/readyz", status=200))
+        logs.log_request(RequestRecord(method="GET", route="/readyz", status=503))
+    (line,) = stream.getvalue().splitlines()
+    assert "GET /readyz 503" in line
+
+
 def test_quiet_logs_have_problems_only(monkeypatch: pytest.MonkeyPatch) -> None:
     with configured(monkeypatch, quiet=True) as stream:
         logs.log_request(RECORD)

@@ -11,6 +11,8 @@ from regard.serving.middleware.observation import Observe
 from regard.serving.middleware.request_ids import RequestIds
 from regard.serving.request_record import RequestRecord, count_tokens, current_record
 
+from .conftest import wait_until
+
 
 def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
     """Return values by name and labels, the latter in the order of their names."""
@@ -124,3 +126,26 @@ def test_workers_are_asked_for_every_scrape() -> None:
     assert values["regard_active_requests", ("fr-en",)] == 4
     assert values["regard_worker_restarts_total", ("fr-en",)] == 2
     assert ("regard_waiting_requests", ("fr-en",)) not in values
+
+
+def test_a_real_server_counts_what_it_answers(server) -> None:
+    def metric(name: str, *labels: str) -> float:
+        return samples(server.client.get("/metrics").text).get((name, labels), 0)
+
+    names = (
+        "regard_time_to_first_token_seconds_count",
+        "regard_time_per_output_token_seconds_count",
+    )
+    before = [metric(name, "lm") for name in names]
+    tokens = metric("regard_tokens_total", "output", "lm")
+    body = {"model": "lm", "prompt": "The animal", "max_tokens": 9, "stream": True}
+    answer = server.client.post("/v1/completions", json={**body, "temperature": 0})
+    assert answer.text.endswith("data: [DONE]\n\n")
+    assert [metric(name, "lm") for name in names] == [count + 1 for count in before]
+    assert metric("regard_tokens_total", "output", "lm") == tokens + 9
+    route = ("POST", "lm", "/v1/completions", "200")
+    assert metric("regard_requests_total", *route) >= 1
+    assert metric("regard_worker_restarts_total", "lm") == 0
+    wait_until(lambda: metric("regard_worker_memory_bytes", "lm") > 2**20)
+    wait_until(lambda: metric("regard_decoding_steps_total", "lm") >= 8)
+    assert metric("regard_active_requests", "lm") == 0

@@ -8,8 +8,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from regard.serving.middleware.answers import AnswerErrors
-from regard.serving.middleware.rate_limits import LimitRate, TokenBuckets, client_of
+from regard.serving.metrics import Metrics
+from regard.serving.middleware import protected
+from regard.serving.middleware.rate_limits import TokenBuckets, client_of
+from regard.serving.settings import ServerSettings
 
 
 class Clock:
@@ -73,17 +75,14 @@ def test_addresses_of_one_network_are_one_client() -> None:
     assert client_of({"client": None}) == ""
 
 
-def test_refusals_say_how_long_to_wait() -> None:
-    app = Starlette(
-        routes=[Route("/", lambda _: JSONResponse(1)), Route("/a", lambda _: JSONResponse(1))]
-    )
-    limited = AnswerErrors(
-        LimitRate(app, 2),
-        lambda _, error: JSONResponse([error.message, error.retry_after], error.status),
-    )
-    client = TestClient(limited)
-    assert [client.get("/a").status_code for _ in range(3)] == [200, 200, 429]
-    message, seconds = client.get("/a").json()
-    assert message == "this is more than 2 requests a minute; wait."
-    assert 0 < seconds <= 30
+def test_refusals_say_how_long_to_wait_in_their_protocol() -> None:
+    paths = ("/", "/v1/models", "/translate")
+    app = Starlette(routes=[Route(path, lambda _: JSONResponse(1)) for path in paths])
+    limited = protected(app, ServerSettings((), rate_limit=2), Metrics())
+    client = TestClient(limited, base_url="http://localhost")
+    assert [client.get("/v1/models").status_code for _ in range(3)] == [200, 200, 429]
+    answer = client.get("/v1/models")
+    assert 0 < int(answer.headers["retry-after"]) <= 30
+    assert answer.json()["error"]["code"] == "rate_limit_exceeded"
+    assert "more than 2 requests a minute" in client.get("/translate").json()["error"]
     assert client.get("/").status_code == 200  # the page itself

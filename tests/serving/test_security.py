@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -21,10 +21,13 @@ from starlette.types import ASGIApp
 
 from regard.errors import ConfigError, DataError
 from regard.serving.key_file import KeyFile, add_key, read_keys, remove_key
+from regard.serving.metrics import Metrics
+from regard.serving.middleware import protected
 from regard.serving.middleware.answers import AnswerErrors
 from regard.serving.middleware.hosts import CheckHost, CheckOrigin
 from regard.serving.middleware.request_ids import RequestIds
 from regard.serving.middleware.security_headers import SecurityHeaders
+from regard.serving.settings import ServerSettings
 from regard.serving.text_limits import MAX_CHARACTERS, check_texts
 
 from .http_in_thread import ask
@@ -130,6 +133,36 @@ def test_pages_have_a_strict_policy_and_data_do_not_need_it() -> None:
     headers = app.get("/").headers
     assert headers["x-content-type-options"] == "nosniff"
     assert "content-security-policy" not in headers
+
+
+def test_pages_of_an_origin_may_send_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Refusals too have the headers without which a browser hides them from the page."""
+    add_key(tmp_path / "keys", "anna")
+    settings = ServerSettings((), keys_file=tmp_path / "keys")
+    origin = "https://app.example"
+    ask_first = {"origin": origin, "access-control-request-method": "POST"}
+    ask_first |= {"access-control-request-headers": "authorization,content-type"}
+    app = Starlette(routes=[Route("/translate", one, methods=["POST"])])
+
+    allowed = TestClient(
+        protected(app, replace(settings, cors_origins=(origin,)), Metrics()),
+        base_url="http://localhost",
+    )
+    answer = allowed.options("/translate", headers=ask_first)
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, origin)
+    answer = allowed.post("/translate", headers={"origin": origin})
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (403, origin)
+    assert "access-control-allow-credentials" not in answer.headers
+    answer = allowed.options("/translate", headers={**ask_first, "origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+    refused = TestClient(protected(app, settings, Metrics()), base_url="http://localhost")
+    for answer in (
+        refused.options("/translate", headers=ask_first),
+        refused.post("/translate", headers={"origin": origin}),
+    ):
+        assert answer.status_code in (401, 403)
+        assert not any(name.startswith("access-control") for name in answer.headers)
 
 
 # A file of keys.

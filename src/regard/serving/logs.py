@@ -12,12 +12,14 @@ from regard.serving.request_record import RequestRecord
 from regard.serving.settings import ServerSettings
 
 ACCESS = logging.getLogger("regard.serving.access")
+PROBES = ("/healthz", "/readyz", "/metrics")  # every few seconds: not logged unless they fail
 
 
 def log_request(record: RequestRecord) -> None:
     """Write the line of a request that has ended."""
-    if ACCESS.isEnabledFor(logging.INFO):
-        ACCESS.info("%s", _sentence(record), extra={"record": record})
+    level = logging.DEBUG if record.route in PROBES and record.status == 200 else logging.INFO
+    if ACCESS.isEnabledFor(level):
+        ACCESS.log(level, "%s", _sentence(record), extra={"record": record})
 
 
 def logging_config(settings: ServerSettings) -> dict[str, Any]:
