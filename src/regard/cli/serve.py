@@ -1,5 +1,6 @@
 """regard serve: serve models over HTTP, to existing clients and in the browser."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,6 +83,21 @@ def serve(
         bool, typer.Option("--json-logs", help="Log a JSON object a line.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log warnings and errors only.")] = False,
+    ray: Annotated[
+        bool,
+        typer.Option("--ray", help="Serve with Ray: the cluster of RAY_ADDRESS, or a new one."),
+    ] = False,
+    replicas: Annotated[
+        str | None,
+        typer.Option(
+            help="Number of replicas with --ray, or the least and the largest, such as 1:4 "
+            "(default: 1)."
+        ),
+    ] = None,
+    models_per_replica: Annotated[
+        int | None,
+        typer.Option(min=1, help="Models that a replica keeps with --ray (default: all)."),
+    ] = None,
 ) -> None:
     """Serve models over HTTP: a page for people, and the protocols of OpenAI, LibreTranslate, DeepL
     and Hugging Face clients.
@@ -90,6 +106,8 @@ def serve(
     end the server once the accepted requests are answered.
     """
     _require_protection(host, keys, no_auth)
+    if not ray:
+        _require_ray_for(("--replicas", replicas), ("--models-per-replica", models_per_replica))
     settings = ServerSettings(
         runs=tuple(run),
         host=host,
@@ -110,7 +128,10 @@ def serve(
         json_logs=json_logs,
         quiet=quiet,
     )
-    _serve(settings)
+    if ray:
+        _serve_with_ray(settings, replicas or "1", models_per_replica)
+    else:
+        _serve(settings)
 
 
 def _require_protection(host: str, keys: Path | None, no_auth: bool) -> None:
@@ -124,6 +145,14 @@ def _require_protection(host: str, keys: Path | None, no_auth: bool) -> None:
         f"--host {host}: other machines reach this address; let --keys protect it (`regard keys` "
         f"makes them), or serve everybody with --no-auth."
     )
+
+
+def _require_ray_for(*options: tuple[str, object]) -> None:
+    from regard.errors import ConfigError
+
+    for name, value in options:
+        if value is not None:
+            raise ConfigError(f"{name} {value}: it needs --ray; add --ray, or leave it out.")
 
 
 def _serve(settings: ServerSettings) -> None:
@@ -144,6 +173,22 @@ def _serve(settings: ServerSettings) -> None:
         app = protected_application(models, settings)
         echo(f"{address_of(settings.host, listener)} serves {_names(models)}; Ctrl-C ends.")
         serve(app, models, listener)
+
+
+def _serve_with_ray(settings: ServerSettings, replicas: str, models: int | None) -> None:
+    from regard.serving.models import named_runs
+    from regard.serving.ray_serve import Replication, serve_with_ray
+    from regard.web.addresses import address_of, listen
+
+    replication = Replication.parse(replicas, models)
+    names = ", ".join(named_runs(settings.runs))
+    with listen(settings.host, settings.port) as listener:  # the port is free; Ray takes it
+        address, port = address_of(settings.host, listener), listener.getsockname()[1]
+
+    def announce() -> None:
+        echo(f"{address} serves {names} with Ray; Ctrl-C ends.")
+
+    serve_with_ray(replace(settings, port=port), replication, announce)
 
 
 def _names(models: "Models") -> str:

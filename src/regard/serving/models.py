@@ -56,7 +56,7 @@ class Models:
         self._infos: dict[str, tuple[ModelInfo, ModelInfo]] = {}  # of the folder, and by this name
         for name, run in self._runs.items():
             if run.folder not in self._served:
-                self._served[run.folder] = ServedModel(run.folder, name, settings, process)
+                self._served[run.folder] = self._new_model(run.folder, name, process)
                 process = None
         self._watching: asyncio.Task[None] | None = None
         self._is_ending = False
@@ -145,6 +145,10 @@ class Models:
         first.computing.start()
         self._watching = asyncio.create_task(self._watch())
 
+    def unload(self, name: str) -> None:
+        """End the workers of a model when its requests have ended; the next one starts another."""
+        self._find(name).unload()
+
     async def drain(self) -> None:
         """Refuse new requests; wait until the accepted ones have ended, or their time is over."""
         self._is_ending = True
@@ -160,6 +164,9 @@ class Models:
         if self._watching is not None:
             self._watching.cancel()
         await asyncio.gather(*(served.end() for served in self._served.values()))
+
+    def _new_model(self, folder: Path, name: str, process: WorkerProcess | None) -> ServedModel:
+        return ServedModel(folder, name, self._settings, process)
 
     def _find(self, name: str) -> ServedModel:
         if name not in self._runs:
