@@ -159,7 +159,7 @@ def test_no_request_is_lost_when_a_replica_is_killed(server: RayServer, method: 
             done.acquire()
         os.kill(before[0], signal.SIGKILL)
         assert all(future.result() for future in answers)
-    assert "its requests are sent again" in server.log.read_text()
+    wait_until(lambda: "its requests are sent again" in server.log.read_text(), 60)
     wait_until(lambda: len(set(server.replicas()) - {before[0]}) == 2, 60)
 
 
