@@ -15,7 +15,6 @@ from regard.config import plain
 from regard.data.config import Direction
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
-from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.interchange.exports import ctranslate2, huggingface, onnx
 from regard.interchange.importing import import_model
@@ -92,7 +91,7 @@ def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home
         expected = [ids[:tokens] for ids in ours.translate_ids(rows)]
     else:
         rows = [ours.tokenizer.encode(line)[:6] for line in TEXT[:4]]
-        hypotheses = [ours._decode([row], tokens, DecodingConfig(), [0])[0][0] for row in rows]
+        hypotheses = [ours.search([row], tokens)[0][0].ids for row in rows]
         expected = [ids[:tokens] for ids in hypotheses]
     assert decode_exported(program, home / "theirs", rows, tokens) == expected
 

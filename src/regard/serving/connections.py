@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-MAX_CONNECTIONS = 512  # more are answered with 503
+MAX_CONNECTIONS = 2048  # more are answered with 503
 KEEP_ALIVE_SECONDS = 20  # between the answer and the next request
 HEAD_SECONDS = 10.0  # from the connection, or the first byte of a request, to the end of its head
 MAX_HEAD = 2**16  # bytes of the request line and the headers

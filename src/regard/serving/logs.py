@@ -32,7 +32,7 @@ def logging_config(settings: ServerSettings) -> dict[str, Any]:
         "formatters": {"lines": {"()": formatter}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": "WARNING"},
-        "loggers": {"regard.serving": {"level": level}},
+        "loggers": {"regard.serving": {"level": level}, "uvicorn": {"propagate": True}},
     }
 
 

@@ -29,6 +29,7 @@ from regard.serving.tasks.base import Canceled, TaskContext, task
 
 REPORT_SECONDS = 1.0
 RECEIVED = 1 << 18  # bytes at once
+SWITCH_SECONDS = 0.0005  # between threads: the scheduler waits for the others after every step
 LOCK_SECONDS = 0.05  # between checks of a request that waits for the model
 
 
@@ -175,18 +176,21 @@ def main() -> None:
 
 
 def _prepare_process() -> None:
-    """Leave signals to the server; search for garbage rarely."""
+    """Leave signals to the server; change threads often, search for garbage rarely."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     faulthandler.enable()
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(10_000)
 
 
 def _load(run: Path, bits: int) -> tuple[Any, Sharing | None]:
     from regard.loading import load
     from regard.serving.batching.shared_model import share
+    from regard.serving.cancelable_tokenizer import make_cancelable
 
     predictor = load(run, bits)
+    make_cancelable(predictor)
     sharing = share(predictor)
     gc.collect()
     gc.freeze()  # what is loaded stays

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import ConfigError
+from regard.hardware import THREADS, cores
 from regard.pretrained import MANIFEST, located
 from regard.serving.settings import ServerSettings
 
 SECONDS_TO_END = 5.0  # after its socket has been closed
 
-# Of workers: without it, pydantic looks for plugins among all installed packages.
-ENVIRONMENT = {"PYDANTIC_DISABLE_PLUGINS": "1"}
+ARENAS = "2"  # of the C library's memory: with one for each thread, what they free is not reused
 
 Version = tuple[int, int, int]  # of a file: another one has been put in its place if it differs
 
@@ -53,7 +53,7 @@ class WorkerProcess:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, **ENVIRONMENT},
+                env={**_defaults(), **os.environ},
             )
         return cls(process, ours, version)
 
@@ -63,6 +63,19 @@ class WorkerProcess:
             return _ending(self.process.wait(SECONDS_TO_END))
         self.process.kill()
         return _ending(self.process.wait())
+
+
+def _defaults() -> dict[str, str]:
+    """Return the environment of workers where the server's does not say otherwise.
+
+    One core is left to the server: threads of the engine wait for each other at every step, longest
+    where another process has taken the core of one of them.
+    """
+    return {
+        THREADS: str(max(1, cores() - 1)),
+        "MALLOC_ARENA_MAX": ARENAS,
+        "PYDANTIC_DISABLE_PLUGINS": "1",  # they are looked for among all installed packages
+    }
 
 
 def model_version(run: Path) -> Version | None:
