@@ -13,7 +13,7 @@ from regard.web.request_bodies import replay
 OPEN_PATHS = frozenset(
     (
         "/",
-        "/regard/look/",
+        page.LOOK,
         "/healthz",
         "/readyz",
         "/health",
