@@ -22,7 +22,9 @@ def keys(
         Action,
         typer.Argument(help="add (prints a new key), list (the names), or remove (revokes a key)."),
     ],
-    file: Annotated[Path, typer.Argument(help="File of `regard serve --keys`; add makes it.")],
+    key_file: Annotated[
+        Path, typer.Argument(help="File of `regard serve --keys`; add makes it if there is none.")
+    ],
     name: Annotated[
         str | None, typer.Argument(help="Owner of the key, for add and remove; logs show it.")
     ] = None,
@@ -38,12 +40,12 @@ def keys(
     if action is Action.LIST:
         if name is not None:
             raise ConfigError("`regard keys list` lists all names; leave out the name.")
-        for owner in read_keys(file).hashes:
+        for owner in read_keys(key_file).hashes:
             echo(owner)
         return
     if name is None:
         raise ConfigError(f"`regard keys {action}` needs the name of the key's owner.")
     if action is Action.ADD:
-        echo(add_key(file, name))
+        echo(add_key(key_file, name))
     else:
-        remove_key(file, name)
+        remove_key(key_file, name)
