@@ -1,7 +1,7 @@
 """Write results as JSON and as tables into a page of docs/explanation/.
 
     benchmarks.md    speed, memory and quality             results in benchmarks/NAME.json
-    robustness.md    kill, hostile-input and soak campaigns   results in robustness/NAME.json
+    robustness.md    campaigns: kill, hostile files and requests, soak   in robustness/NAME.json
 
     python benchmarks/report.py              write all sections again from the stored results
     python benchmarks/report.py --check      exit with 1 if a page differs from them
