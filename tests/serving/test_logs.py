@@ -13,7 +13,9 @@ import pytest
 from regard.serving import logs
 from regard.serving.request_record import RequestRecord
 from regard.serving.settings import ServerSettings
+from regard.serving.tracebacks import traceback_without_text
 
+SECRET = "mnemosyne"
 RECORD = RequestRecord(
     id="5f0c2b9a",
     method="POST",
@@ -60,7 +62,7 @@ def test_lines_for_programs_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
         logs.log_request(RECORD)
         logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
         try:
-            raise ValueError("a\nb")
+            raise ValueError(SECRET)
         except ValueError:
             logging.getLogger("anything").exception("it failed")
     request, warning, failure = map(json.loads, stream.getvalue().splitlines())
@@ -80,7 +82,9 @@ def test_lines_for_programs_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
         "output_tokens": 8,
     }
     assert (warning["level"], warning["message"]) == ("warning", "Invalid HTTP request received.")
-    assert "ValueError: a\nb" in failure["traceback"]
+    assert failure["traceback"].endswith("builtins.ValueError")
+    assert "test_logs.py" in failure["traceback"]
+    assert SECRET not in stream.getvalue()
 
 
 def test_probes_are_logged_when_they_fail(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +93,21 @@ def test_probes_are_logged_when_they_fail(monkeypatch: pytest.MonkeyPatch) -> No
         logs.log_request(RequestRecord(method="GET", route="/readyz", status=503))
     (line,) = stream.getvalue().splitlines()
     assert "GET /readyz 503" in line
+
+
+def test_messages_of_exceptions_are_logged_with_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with configured(monkeypatch, log_text=True) as stream:
+        try:
+            try:
+                raise KeyError(SECRET)
+            except KeyError as error:
+                raise ValueError("other") from error
+        except ValueError as error:
+            logging.getLogger("anything").exception("it failed")
+            without = traceback_without_text(error)
+    assert f"KeyError: '{SECRET}'" in stream.getvalue()
+    assert without.index("builtins.ValueError") < without.index("builtins.KeyError")
+    assert SECRET not in without
 
 
 def test_quiet_logs_have_problems_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -524,6 +524,7 @@ def test_attention_page_allows_its_own_script_only(server: Server) -> None:
     [
         ("translate/none", {"texts": ["a"]}, 404, "there is no model of this name"),
         ("generate/fr-en", {"prompts": ["a"]}, 400, "does not do the task generate"),
+        ("look/look", {"model": "a" * 300, "text": "a"}, 404, "there is no model of this name"),
         ("translate/fr-en", {"texts": "a"}, 400, "texts: Input should be a valid array."),
         ("translate/fr-en", {"texts": ["a"], "to": "xx"}, 422, "does not translate to xx"),
         ("embed/encoder", {"texts": ["a"]}, 404, "there is no such path."),

@@ -6,12 +6,17 @@ Lines have no text of users, no key and no address: `--log-text` adds what model
 import json
 import logging
 import time
+from types import TracebackType
 from typing import Any
 
 from regard.serving.request_record import RequestRecord
 from regard.serving.settings import ServerSettings
+from regard.serving.tracebacks import traceback_without_text
 
 ACCESS = logging.getLogger("regard.serving.access")
+ExceptionInfo = (
+    tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+)
 PROBES = ("/healthz", "/readyz", "/metrics")  # every few seconds: not logged unless they fail
 
 
@@ -29,21 +34,32 @@ def logging_config(settings: ServerSettings) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"lines": {"()": formatter}},
+        "formatters": {"lines": {"()": formatter, "log_text": settings.log_text}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": "WARNING"},
         "loggers": {"regard.serving": {"level": level}, "uvicorn": {"propagate": True}},
     }
 
 
-class PlainLines(logging.Formatter):
+class Lines(logging.Formatter):
+    """Lines whose tracebacks have the messages of exceptions with `log_text` only."""
+
+    def __init__(self, log_text: bool) -> None:
+        super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
+        self._log_text = log_text
+
+    def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802  (named by logging)
+        error = ei[1]
+        if self._log_text or error is None:
+            return super().formatException(ei)
+        return traceback_without_text(error)
+
+
+class PlainLines(Lines):
     """Lines for people: 12:00:01 POST /translate 200 fr-en 0.012 s, 7 → 8 tokens, 5f0c2b9a."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
 
-
-class JsonLines(logging.Formatter):
+class JsonLines(Lines):
     """Lines for programs: one JSON object each."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -26,6 +26,7 @@ from regard.serving.errors import InternalError, ServingError, Unprocessable
 from regard.serving.messages import Decoder, Message, encode
 from regard.serving.process_memory import process_memory
 from regard.serving.tasks.base import Canceled, TaskContext, task
+from regard.serving.tracebacks import traceback_without_text
 
 REPORT_SECONDS = 1.0
 RECEIVED = 1 << 18  # bytes at once
@@ -137,7 +138,7 @@ class Worker:
             return {"error": Unprocessable(str(error)).to_message()}
         except Exception as error:
             bug = InternalError(f"{name} failed in the model's process ({type(error).__name__}).")
-            return {"error": bug.to_message(), "traceback": traceback.format_exc()}
+            return {"error": bug.to_message(), "traceback": traceback_without_text(error)}
 
     @contextmanager
     def _model(self, context: TaskContext) -> Iterator[None]:

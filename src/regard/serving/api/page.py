@@ -93,9 +93,10 @@ def router(models: Models, settings: ServerSettings) -> APIRouter:
 
     @routes.post(LOOK + "look")
     async def run_look(request: LookRequest) -> dict[str, Any]:
+        name = models.get(request.model).name  # before it is a title: it may be anything
         texts = request.model_dump(exclude={"model", "title"})
-        arguments = look.Arguments(**texts, title=request.model)
-        return await models.run(request.model, "look", arguments)
+        arguments = look.Arguments(**texts, title=name[: look.MAX_TITLE])
+        return await models.run(name, "look", arguments)
 
     @routes.post("/regard/documents/{model}")
     async def translate_document(

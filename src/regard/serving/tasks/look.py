@@ -17,6 +17,7 @@ PREDICTORS = (
     "Embedder",
 )
 MAX_CHARACTERS = 20_000  # of a text
+MAX_TITLE = 200
 
 
 class Arguments(BaseModel, extra="forbid"):
@@ -28,7 +29,7 @@ class Arguments(BaseModel, extra="forbid"):
     output: str | None = Field(
         None, max_length=MAX_CHARACTERS, description="translation of the text to show"
     )
-    title: str = Field("", max_length=200)
+    title: str = Field("", max_length=MAX_TITLE)
 
 
 class Result(BaseModel):
